@@ -2,12 +2,14 @@ package launcher
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"time"
 
 	"github.com/carillon/carillon/internal/failpoint"
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/topic"
 )
 
 // called describes the executor call of a start. Zero: no call was made.
@@ -30,8 +32,13 @@ func (s *start) load(sent bool) {
 	early := s.now().Before(s.req.FireAt)
 	dag, err := s.workflows.LoadDAG(s.loads.from(time.Now()), s.req.UserID, s.req.WorkflowID, s.req.Version)
 	if err == nil {
+		events, err := s.events(s.loads.from(time.Now()))
+		if err != nil {
+			s.release(&schedule.LaunchError{Code: schedule.CodeWorkflowUnavailable, Err: err})
+			return
+		}
 		s.loaded = true
-		s.prepare(dag)
+		s.prepare(dag, events)
 		s.at(s.req.FireAt, s.due)
 		return
 	}
@@ -48,9 +55,25 @@ func (s *start) load(sent bool) {
 	}
 }
 
+// events loads what the run of a consumer has taken; nil: it is another run. What a run has never
+// changes, so a redelivery is the same request.
+func (s *start) events(ctx context.Context) (*topic.Batch, error) {
+	if s.req.Trigger != schedule.TriggerEvent && s.req.Trigger != schedule.TriggerRetry {
+		return nil, nil
+	}
+	events, err := s.store.EventsOf(ctx, s.req.Key)
+	if err == nil && events == nil && s.req.Trigger == schedule.TriggerEvent {
+		err = errors.New("the database of this launcher does not have them; a launcher needs that of the worker")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("load the events of run %s: %w", s.req.Key, err)
+	}
+	return events, nil
+}
+
 // prepare builds the call before its instant.
-func (s *start) prepare(dag []byte) {
-	s.prepared = Call{StartRequest: s.req, DAG: dag}
+func (s *start) prepare(dag []byte, events *topic.Batch) {
+	s.prepared = Call{StartRequest: s.req, DAG: dag, Events: events}
 	// Not that of the sender.
 	s.prepared.TraceParent = s.tracer.NotSampled(s.req.Key)
 	if s.graph != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/schedule/describe"
+	"github.com/carillon/carillon/internal/topic"
 )
 
 // Executor runs workflows. Implementations are below launcher/executor. They send
@@ -37,6 +38,7 @@ type Executor interface {
 type Call struct {
 	schedule.StartRequest
 	DAG         json.RawMessage // nil with WORKFLOW_STORE=none
+	Events      *topic.Batch    // of a run of a consumer; else nil
 	ReportURL   string          // for reports over REST; empty: none
 	ReportToken string
 	ClientKey   string    // of a GraphRun: the key as its caller wrote it

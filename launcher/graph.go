@@ -102,7 +102,7 @@ func (s *start) findVersion(ctx context.Context) error {
 		s.req.Version = version
 	}
 	if s.loaded = s.req.Version == 0; s.loaded {
-		s.prepare(nil)
+		s.prepare(nil, nil)
 	}
 	return nil
 }

@@ -21,7 +21,11 @@ func (l *Launcher) Prepare(ctx context.Context, req schedule.StartRequest) (call
 		}
 		return Call{}, nil, fmt.Errorf("load workflow %s version %d: %w", req.WorkflowID, req.Version, err)
 	}
-	s.prepare(dag)
+	events, err := s.events(ctx)
+	if err != nil {
+		return Call{}, nil, err
+	}
+	s.prepare(dag, events)
 	return s.prepared, nil, nil
 }
 

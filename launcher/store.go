@@ -5,12 +5,15 @@ import (
 	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/topic"
 )
 
 // Store keeps the launcher's keys: in the rows of their runs, and for keys that the
 // ledger does not have (graph runs, starts from workers on another database) in
 // execution_requests.
 type Store interface {
+	// EventsOf returns what a run of a consumer has taken, in the order of the events; nil: it is none.
+	EventsOf(ctx context.Context, key schedule.Key) (*topic.Batch, error)
 	// Begin decides which keys may be called, and records those calls before they are
 	// made, in one transaction. It checks again that the key's run is LAUNCHING without
 	// cancel_requested_at, that its schedule is neither deleted nor (for triggers

@@ -55,6 +55,7 @@ func fieldTexts(d *schedule.Definition) []fieldText {
 		{"group", d.Group},
 		{"max_run_ms", number(d.MaxRunMS)},
 		{"expires_ms", number(d.ExpiresMS)},
+		{"consume", d.Consume.Text()},
 	}
 }
 

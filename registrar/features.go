@@ -26,6 +26,7 @@ var newFeatures = []newFeature{
 	{schedule.FeatureQueues, "a queue, retries, a webhook or max_run_ms", func(d *schedule.Definition) bool {
 		return d.QueueID != "" || d.Retry.Attempts() > 1 || d.Webhook != "" || d.MaxRunMS > 0
 	}},
+	{schedule.FeatureEvents, "consume", func(d *schedule.Definition) bool { return d.Consume.Any() }},
 	{schedule.FeatureEvents, "overlap_policy coalesce", func(d *schedule.Definition) bool {
 		return d.OverlapPolicy == schedule.OverlapCoalesce
 	}},

@@ -72,6 +72,7 @@ type Options struct {
 	Entries   EnqueueStore  // nil: nothing can be put into queues
 	Copies    CopyStore     // nil: no start of a run is estimated, and SimulateQueue is refused
 	Limits    LimitStore    // nil: no limit exists
+	Events    EventStore    // nil: there are no topics
 	Groups    JobGroupStore // nil: there are no groups of runs
 	Overlaps  OverlapStore  // nil: overlap groups are not shown
 	// Reservations: nil: nothing can be reserved.
@@ -123,6 +124,7 @@ type Registrar struct {
 	entries   EnqueueStore
 	copies    CopyStore
 	limits    LimitStore
+	events    EventStore
 	// reservations of all owners; nil: there are none
 	reservations ReservationStore
 	counts       queueCounts
@@ -202,7 +204,7 @@ func New(o Options) *Registrar {
 	}
 	r.webhook, r.outbox, r.wakeOutbox = o.Webhook, o.Outbox, o.WakeOutbox
 	r.simulator, r.fleet, r.recent, r.queues, r.entries, r.ledger = o.Simulator, o.Fleet, o.Outcomes, auditedQueues{o.Queues}, o.Entries, o.Runs
-	r.copies = o.Copies
+	r.copies, r.events = o.Copies, o.Events
 	if o.Limits != nil {
 		r.limits = auditedLimits{o.Limits}
 	}

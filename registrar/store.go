@@ -6,6 +6,7 @@ import (
 
 	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/topic"
 )
 
 // ScheduleStore stores schedules, their revisions and their events.
@@ -166,6 +167,24 @@ type LimitStore interface {
 	SchedulesWithLimit(ctx context.Context, limitID, after string, limit int) ([]schedule.LimitedSchedule, error)
 	// ListLimitUses are runs in flight that use a limit, by key.
 	ListLimitUses(ctx context.Context, limitNo int32, limit int) ([]schedule.LimitUse, error)
+}
+
+// EventStore stores the events of topics, and what consumers have of them.
+type EventStore interface {
+	// Publish writes events, and for each consumer that they match an inbox entry and a wake row, in one
+	// transaction: all or none. The i-th answer is for the i-th event. One that exists is left as it is.
+	Publish(ctx context.Context, p *topic.Publication) ([]topic.Published, error)
+	// GetEvent returns an event with its data, and its entries, by schedule_id and round;
+	// schedule.ErrNotFound.
+	GetEvent(ctx context.Context, userID string, id topic.ID) (*topic.Event, []topic.Entry, error)
+	// ListTopicEvents lists the events of a topic with their data, the newest first.
+	ListTopicEvents(ctx context.Context, f topic.EventFilter) ([]topic.Event, error)
+	// ListInbox lists entries of a consumer, in the order of the events.
+	ListInbox(ctx context.Context, f topic.InboxFilter) ([]topic.InboxEntry, error)
+	// CountInbox counts the entries of a consumer by state.
+	CountInbox(ctx context.Context, scheduleID string) (map[topic.State]int, error)
+	// EventsOf returns what a run of a consumer has taken, in the order of the events; nil: it is none.
+	EventsOf(ctx context.Context, key schedule.Key) (*topic.Batch, error)
 }
 
 // ReservationStore stores reservations of dispatch queues.

@@ -37,6 +37,9 @@ func (r *Registrar) Trigger(ctx context.Context, in TriggerInput) (schedule.Run,
 		if s == nil || !s.Alive() {
 			return nil, notFound(in.ScheduleID)
 		}
+		if err := refuseConsumer(s, "start"); err != nil {
+			return nil, err
+		}
 		row := plan.NewRow(s, plan.Slot{Key: key}, schedule.TriggerManual, in.OverlapPolicy)
 		if err := refuseOverlap(row, found[0].InFlight); err != nil {
 			return nil, err
@@ -153,6 +156,11 @@ func (r *Registrar) retry(found schedule.RunInput, in RetryInput, now time.Time)
 	}
 	if found.Schedule == nil || !found.Schedule.Alive() {
 		return schedule.RunChange{}, schedule.Explain(schedule.ErrPrecondition, "cannot retry: schedule %q is deleted", old.ScheduleID)
+	}
+	if ledger.MayHaveEvents(&old) {
+		if err := refuseConsumer(found.Schedule, "retry"); err != nil {
+			return schedule.RunChange{}, err
+		}
 	}
 	row := ledger.RetryByHand(&old, found.Definition, found.Queue, &schedule.RedriveOrder{RequestID: in.RequestID, RequestedBy: in.Actor, Renew: in.Renew, JobAttempts: r.cfg.DefaultMaxAttempts}, now)
 	// The overlap policy is today's, not that of the revision.

@@ -82,6 +82,9 @@ func edit(current *schedule.Schedule, d schedule.Definition, in UpsertInput, now
 	if current.Equal(&d) && paused == current.Pause.Active(now) {
 		return schedule.Change{}, UpsertResult{Schedule: current, NextRunAt: nextRunAt(current, now)}, nil
 	}
+	if err := keepsGroup(&current.Definition, &d); err != nil {
+		return schedule.Change{}, UpsertResult{}, err
+	}
 	c := begin(current, in.Actor, now)
 	if !current.Equal(&d) {
 		c.moveDueToBacklog()

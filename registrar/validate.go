@@ -20,6 +20,13 @@ func (r *Registrar) resolve(in UpsertInput) schedule.Definition {
 	d := in.Definition
 	d.Timezone = orDefault(d.Timezone, "UTC")
 	d.DST = orDefault(d.DST, schedule.DSTVixie)
+	d.Consume = d.Consume.Resolved()
+	if d.Consume.Any() {
+		d.OverlapPolicy = orDefault(d.OverlapPolicy, schedule.OverlapQueue)
+		if d.Retry == (schedule.RetryPolicy{}) {
+			d.Retry = schedule.ConsumerRetry
+		}
+	}
 	d.OverlapPolicy = orDefault(d.OverlapPolicy, r.cfg.DefaultOverlap)
 	d.OverlapKey = orDefault(d.OverlapKey, d.ScheduleID)
 	window := schedule.DefaultCatchupSpan
@@ -54,6 +61,7 @@ func (r *Registrar) validate(d *schedule.Definition) error {
 	d.Retry.Check(&c)
 	schedule.CheckMaxRun(&c, d.MaxRunMS)
 	checkQueueUse(&c, d)
+	checkConsumer(&c, d)
 	return c.Err()
 }
 

@@ -56,6 +56,9 @@ func (t *term) fireLoop(ctx context.Context) {
 func (t *term) firePass(ctx context.Context, long time.Duration) (ahead time.Duration) {
 	ahead = t.armAhead() // one for all of the pass
 	t.claim(ctx, ahead, long)
+	if t.takeEvents(ctx) {
+		t.claim(ctx, ahead, long)
+	}
 	t.reclaim(ctx)
 	t.sendCancels(ctx)
 	return ahead

@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
+	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
 )
 
@@ -28,6 +29,9 @@ type Metrics struct {
 	queued         prometheus.Counter
 	drift          prometheus.Histogram
 	lateness       prometheus.Histogram
+	eventLaunch    prometheus.Histogram
+	looks          *prometheus.CounterVec
+	eventsTaken    prometheus.Counter
 	launch         prometheus.Histogram
 	steps          *prometheus.HistogramVec
 	stepErrors     *prometheus.CounterVec
@@ -75,8 +79,11 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		queued:         counter("carillon_runs_queued_total", "Runs handed to the launch queue, repeats included."),
 		drift:          p.NewHistogram(prometheus.HistogramOpts{Name: "carillon_scheduling_drift_seconds", Help: "|launch time − run_at|.", Buckets: seconds}),
 		lateness:       p.NewHistogram(prometheus.HistogramOpts{Name: "carillon_launch_lateness_seconds", Help: "Launch time − fire_at.", Buckets: seconds}),
+		eventLaunch:    p.NewHistogram(prometheus.HistogramOpts{Name: "carillon_event_launch_seconds", Help: "Launch time of a consumer's run − publish time of its oldest event.", Buckets: seconds}),
+		looks:          counters("carillon_looks_total", "Looks at consumers, by what they decided.", "verdict"),
+		eventsTaken:    counter("carillon_events_taken_total", "Events that runs of consumers have taken."),
 		launch:         p.NewHistogram(prometheus.HistogramOpts{Name: "carillon_launch_duration_seconds", Help: "Time until the launcher answered, from fire_at or from the call if that was later.", Buckets: seconds}),
-		steps:          p.NewHistogramVec(prometheus.HistogramOpts{Name: "carillon_worker_step_seconds", Help: "Duration of a plan, claim, settle or sweep pass.", Buckets: seconds}, []string{"step"}),
+		steps:          p.NewHistogramVec(prometheus.HistogramOpts{Name: "carillon_worker_step_seconds", Help: "Duration of a plan, claim, take, settle or sweep pass.", Buckets: seconds}, []string{"step"}),
 		stepErrors:     counters("carillon_worker_step_errors_total", "Passes that failed, by step.", "step"),
 		planFailures:   counter("carillon_plan_failures_total", "Schedules that could not be planned."),
 		strays:         counter("carillon_ledger_strays_total", "Runs on which the leader's memory differed from the tables. Must stay 0."),
@@ -109,8 +116,11 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 // showZeros makes the closed label sets visible from the start: an alert on a
 // series that does not exist yet stays silent.
 func (m *Metrics) showZeros() {
-	for _, step := range []string{"plan", "claim", "settle", "sweep"} {
+	for _, step := range []string{"plan", "claim", "take", "settle", "sweep"} {
 		m.stepErrors.WithLabelValues(step)
+	}
+	for _, verdict := range []string{"take", "defer", "drop", "locked"} {
+		m.looks.WithLabelValues(verdict)
 	}
 	for _, reason := range schedule.Reasons {
 		switch schedule.Ending(reason) {
@@ -211,8 +221,21 @@ func (m *Metrics) ended(status schedule.Status, reason schedule.Reason, neverTak
 }
 
 func (m *Metrics) launched(run *schedule.Run, at time.Time) {
-	m.drift.Observe(at.Sub(run.RunAt).Abs().Seconds())
+	if run.Trigger == schedule.TriggerEvent {
+		m.eventLaunch.Observe(at.Sub(run.RunAt).Seconds())
+	} else {
+		m.drift.Observe(at.Sub(run.RunAt).Abs().Seconds())
+	}
 	m.lateness.Observe(at.Sub(run.FireAt).Seconds())
+}
+
+// took counts what a look at consumers has decided.
+func (m *Metrics) took(taken *ledger.Taken) {
+	m.eventsTaken.Add(float64(taken.Events))
+	m.looks.WithLabelValues("take").Add(float64(len(taken.Runs)))
+	m.looks.WithLabelValues("defer").Add(float64(len(taken.Wakes)))
+	m.looks.WithLabelValues("drop").Add(float64(max(len(taken.Gone)-len(taken.Runs), 0)))
+	m.looks.WithLabelValues("locked").Add(float64(len(taken.Locked)))
 }
 
 // answered observes the duration of a launch that was answered. It counts from fire_at if

@@ -51,6 +51,10 @@ type FireStore interface {
 	// ledger.ErrPositionLost: nothing was written, and the state must be rebuilt. After any
 	// other error except schedule.ErrFenced the commit may have succeeded.
 	Claim(ctx context.Context, req ledger.ClaimRequest, claim *ledger.Claim) (ledger.Claimed, error)
+	// Take looks at consumers, whose wake rows it locks, and writes what ledger.LookNow says: entries of
+	// their inboxes, wake rows, and a planned run for each that takes events. Rows that publishers have
+	// locked are passed over (Taken.Locked). It inserts the runs with a change, so that Claim knows them.
+	Take(ctx context.Context, req ledger.TakeRequest) (ledger.Taken, error)
 	// Reclaim prepares runs that ShardState.SendAgain chose to be sent again: those that are
 	// still LAUNCHING and of another epoch or past their claimed_until. They get the term's
 	// epoch and a new claimed_until. It leaves out runs that another transaction has locked,

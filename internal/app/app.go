@@ -218,7 +218,7 @@ func (a *App) buildServers(ctx context.Context, reg *registrar.Registrar, withRe
 		return err
 	}
 	if a.cfg.Has("registrar") {
-		registrarapi.Register(a.grpc, registrarapi.Services{Writer: reg, Reader: reg, Workflows: reg, Grants: reg, Runs: reg, Backfills: reg, Queues: reg, Limits: reg, Groups: reg, Overlaps: reg, Workers: a.store, Trail: a.store, Alerts: alerts, Links: a.cfg.links(), Now: a.store.Now, Ending: a.ending})
+		registrarapi.Register(a.grpc, registrarapi.Services{Writer: reg, Reader: reg, Workflows: reg, Grants: reg, Runs: reg, Backfills: reg, Queues: reg, Limits: reg, Events: reg, Groups: reg, Overlaps: reg, Workers: a.store, Trail: a.store, Alerts: alerts, Links: a.cfg.links(), Now: a.store.Now, Ending: a.ending})
 	} else if a.launch != nil { // executors report to the launcher that called them
 		registrarapi.RegisterReports(a.grpc, reg)
 	}

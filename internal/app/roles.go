@@ -38,7 +38,7 @@ func (a *App) newRegistrar(secret []byte) (*registrar.Registrar, error) {
 		return nil, err
 	}
 	return registrar.New(registrar.Options{
-		Schedules: a.store, Fleet: a.store, Runs: a.store, Logs: a.store, Outcomes: a.store, Backfills: a.store, Workflows: a.store, Shares: a.store, Mirror: a.mirror(), Grants: a.store, Queues: a.store, Entries: a.store, Copies: a.store, Limits: a.store, Groups: a.store, Overlaps: a.store, Reservations: a.store, Terms: a.store, Sends: a.store, Instances: a.store, Credit: credit, Now: a.store.Now, Logger: a.log,
+		Schedules: a.store, Fleet: a.store, Runs: a.store, Logs: a.store, Outcomes: a.store, Backfills: a.store, Workflows: a.store, Shares: a.store, Mirror: a.mirror(), Grants: a.store, Queues: a.store, Entries: a.store, Copies: a.store, Limits: a.store, Events: a.store, Groups: a.store, Overlaps: a.store, Reservations: a.store, Terms: a.store, Sends: a.store, Instances: a.store, Credit: credit, Now: a.store.Now, Logger: a.log,
 		Outbox: a.store, WakeOutbox: a.wakeOutbox, Webhook: a.webhook(),
 		Ended:        a.runMetrics().RunReported,
 		EndedLate:    a.runMetrics().EndedLate,

@@ -51,6 +51,7 @@ type Store interface {
 	registrar.EnqueueStore
 	registrar.CopyStore
 	registrar.ReservationStore
+	registrar.EventStore
 	registrar.OutboxStore
 	registrar.SendStore
 	alert.ExpectationStore

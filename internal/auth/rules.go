@@ -114,6 +114,10 @@ var rules = map[string]Rule{
 	"/carillon.v1.OverlapGroupService/ListOverlapGroups": reads,
 	"/carillon.v1.OverlapGroupService/GetOverlapGroup":   reads,
 	"/carillon.v1.OverlapGroupService/RunOverlapGroup":   changes,
+	"/carillon.v1.EventService/PublishEvents":            enqueues,
+	"/carillon.v1.EventService/GetEvent":                 reads,
+	"/carillon.v1.EventService/ListEvents":               reads,
+	"/carillon.v1.EventService/ListInbox":                reads,
 
 	"/carillon.v1.LimitService/UpsertLimit": changes,
 	"/carillon.v1.LimitService/GetLimit":    reads,

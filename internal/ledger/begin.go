@@ -207,7 +207,7 @@ func (f *BeginFacts) check(req *schedule.BeginRequest, now time.Time) (refusal *
 		return &schedule.Outcome{Status: schedule.StatusSkipped, Reason: schedule.ReasonMissed}, due
 	case f.Run != nil && f.Run.IsAutomaticRetry() && f.Pause.Active(now):
 		return &schedule.Outcome{Status: schedule.StatusSkipped, Reason: schedule.ReasonPaused}, false // it waits
-	case req.Trigger.FromSpec() && f.Pause.Active(now):
+	case req.Trigger.ObeysPause() && f.Pause.Active(now):
 		return &schedule.Outcome{Status: schedule.StatusSkipped, Reason: schedule.ReasonPaused}, due
 	}
 	reason, why := grant.Denial(f.Grant, req.Grant, schedule.GrantCheckedAt(now, req.FireAt))

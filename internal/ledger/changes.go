@@ -15,6 +15,9 @@ type Changes struct {
 	// Schedules are those that were changed, and those of Runs that are paused or
 	// deleted.
 	Schedules []ScheduleNow
+	// Woken are schedules whose wake rows were read, and Wakes are these rows.
+	Woken []string
+	Wakes []Wake
 }
 
 // ScheduleNow is a schedule that was edited, paused, resumed or deleted.
@@ -50,6 +53,12 @@ func (s *ShardState) Apply(c Changes) {
 	}
 	for i := range c.Schedules {
 		s.changeSchedule(&c.Schedules[i])
+	}
+	for _, id := range c.Woken {
+		s.dropWake(id)
+	}
+	for _, w := range c.Wakes {
+		s.putWake(w)
 	}
 }
 

@@ -24,6 +24,7 @@ type Open struct {
 	SeenUntil time.Time
 	Runs      []Run
 	Stopped   []ScheduleNow // of Runs, those that are paused or deleted; Planned is nil
+	Wakes     []Wake        // all of the shard, if runs in flight were read
 }
 
 // Rebuild is the state of a term as the tables have it. until is the end of the

@@ -176,9 +176,9 @@ func TestRunsForQueuesTakeNoLaunchInAnyWorld(t *testing.T) {
 			r := dueRun(id, group, noon.Add(time.Duration(rapid.IntRange(-5000, 900).Draw(t, "at"))*time.Millisecond), policy)
 			r.OverlapKey = group
 			r.Key = sha256.Sum256(binary.BigEndian.AppendUint64(nil, uint64(i)))
-			r.Waiting = policy == schedule.OverlapQueue && rapid.Bool().Draw(t, "waiting")
+			!r.WaitingSince.IsZero() = policy == schedule.OverlapQueue && rapid.Bool().Draw(t, "waiting")
 			if rapid.IntRange(0, 9).Draw(t, "in flight") == 0 {
-				r.Status, r.Epoch, r.Waiting = schedule.StatusStarted, 1, false
+				r.Status, r.Epoch, !r.WaitingSince.IsZero() = schedule.StatusStarted, 1, false
 			}
 			runs = append(runs, r)
 		}

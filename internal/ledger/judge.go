@@ -113,6 +113,7 @@ func (s *ShardState) Judge(p Pass, facts func([]schedule.RevisionID) (Facts, err
 	p.Limit = max(p.Limit, 0)
 	now := micro(p.Now)
 	s.advance(now, micro(p.Now.Add(p.ClaimAhead)), micro(p.Now.Add(-p.Grace)))
+	s.wakesDue(now)
 	j := judging{ShardState: s, pass: p, now: now, ended: make(map[*run]bool)}
 	j.out = Verdicts{SeenUntil: s.lookedUntil(now), now: now, epoch: s.epoch}
 	late := s.lateInOrder()
@@ -248,7 +249,7 @@ func (j *judging) end(r *run, e End) {
 // not what of a group the verdict is based on. Where mayLaunch is false, no launch is left for
 // the group: it is judged later if its turn is that of a run for a launch.
 func (j *judging) judge(g *group, mayLaunch bool) {
-	if g.members == nil {
+	if g.members == nil || j.isLookedAtFirst(g) {
 		return
 	}
 	of := overlapGroup{now: j.now, inFlight: g.inFlight, waiting: j.permittedOf(g.waiting)}
@@ -260,6 +261,9 @@ func (j *judging) judge(g *group, mayLaunch bool) {
 	}
 	if len(of.due) > 1 {
 		slices.SortFunc(of.due, byClaimAt(j.now))
+	}
+	if len(of.inFlight) == 0 {
+		of.consumersFirst()
 	}
 	j.out.Weighed += len(of.inFlight) + len(of.waiting) + len(of.due)
 	verdicts, blocked := j.judgeTaken(&of), false

@@ -115,7 +115,7 @@ func (r *run) late(cut int64) bool {
 // does the end of its catch-up window.
 func (r *run) isHeld(now int64) bool {
 	s := r.schedule
-	return r.automatic && s.stopped && !s.deleted && !r.isPast(now) && s.pause.Active(time.UnixMicro(now))
+	return (r.automatic || r.trigger == schedule.TriggerEvent) && s.stopped && !s.deleted && !r.isPast(now) && s.pause.Active(time.UnixMicro(now))
 }
 
 // isPast reports whether an automatic retry would start too late.

@@ -41,6 +41,8 @@ type ShardState struct {
 	entered map[int32]waitingCount // runs that wait, by queue
 
 	replacing map[*run]struct{} // automatic retries under policy replace, until they are over
+
+	wakes wakes // of consumers
 }
 
 // NewShardState is the state of a term before anything is loaded. seenUntil is what
@@ -52,7 +54,7 @@ func NewShardState(epoch int64, seenUntil time.Time, open int) *ShardState {
 		owners: make(map[string]*owner),
 		window: window{buckets: make(map[int64]*lane)}, late: make(map[*run]struct{}), active: make(map[*owner]struct{}),
 		waiting: make(map[*group]struct{}), checkedAt: math.MinInt64, cancelling: make(map[*run]struct{}),
-		entered: make(map[int32]waitingCount), replacing: make(map[*run]struct{}),
+		entered: make(map[int32]waitingCount), replacing: make(map[*run]struct{}), wakes: newWakes(),
 	}
 }
 
@@ -69,6 +71,9 @@ func (s *ShardState) Load(open *Open) (entered int) {
 	}
 	for i := range open.Stopped {
 		s.stop(&open.Stopped[i])
+	}
+	for _, w := range open.Wakes {
+		s.putWake(w)
 	}
 	return entered
 }
@@ -130,7 +135,7 @@ func (s *ShardState) Run(key schedule.Key) (Run, bool) {
 	return r.outside(), true
 }
 
-// NextFireAt is the earliest fire_at later than now of what does not wait; zero if
+// NextFireAt is the earliest fire_at later than now of what does not wait, and of wakes; zero if
 // there is none.
 func (s *ShardState) NextFireAt(now time.Time) time.Time {
 	next := s.window.next(micro(now))
@@ -142,10 +147,14 @@ func (s *ShardState) NextFireAt(now time.Time) time.Time {
 			break
 		}
 	}
-	if next == nil {
+	at := s.nextWake()
+	if next != nil {
+		at = min(at, next.fireAt)
+	}
+	if at == math.MaxInt64 {
 		return time.Time{}
 	}
-	return time.UnixMicro(next.fireAt).UTC()
+	return time.UnixMicro(at).UTC()
 }
 
 // Late are the planned runs that were missed: the planner decides whether they
@@ -220,7 +229,11 @@ func (s *ShardState) unlink(r *run) {
 	if r.schedule.first == nil {
 		delete(s.schedules, r.schedule.id)
 	}
-	g := r.group
+	s.leaveGroup(r.group)
+}
+
+// leaveGroup forgets a group that has nothing more.
+func (s *ShardState) leaveGroup(g *group) {
 	if g.runs--; g.runs > 0 {
 		return
 	}

@@ -51,6 +51,8 @@ type Definition struct {
 
 	MaxRunMS  uint32 `json:"max_run_ms,omitempty"` // a run fails so long after its acceptance; 0: it may take any time
 	ExpiresMS uint32 `json:"expires_ms,omitempty"` // with a queue: a run that waits there for so long ends; 0: that of the queue
+
+	Consume Consume `json:"consume,omitzero"` // events that start runs
 }
 
 // Equal reports whether two definitions are the same, so that deploying one again writes nothing.
@@ -65,7 +67,8 @@ func (d *Definition) Equal(o *Definition) bool {
 		bytes.Equal(d.Input, o.Input) && d.ExecutionGrantID == o.ExecutionGrantID &&
 		maps.Equal(d.Labels, o.Labels) && d.ManagedBy == o.ManagedBy && d.Expect == o.Expect && d.Retry == o.Retry &&
 		d.QueueID == o.QueueID && slices.Equal(d.Limits, o.Limits) && d.FairKey == o.FairKey && d.Group == o.Group && d.Webhook == o.Webhook &&
-		d.MaxRunMS == o.MaxRunMS && d.ExpiresMS == o.ExpiresMS
+		d.MaxRunMS == o.MaxRunMS && d.ExpiresMS == o.ExpiresMS &&
+		d.Consume.Equal(&o.Consume)
 }
 
 // Jitter, RunTimeout and CatchupWindow are the millisecond fields as durations.

@@ -23,7 +23,7 @@ type Instance struct {
 // FeatureQueues: the process knows dispatch queues and automatic retries.
 const FeatureQueues = "queues"
 
-// FeatureEvents: the process knows overlap policy coalesce.
+// FeatureEvents: the process knows overlap policy coalesce, and consumers.
 const FeatureEvents = "events"
 
 // Features are those of this release.

@@ -51,6 +51,12 @@ func SnoozeKey(k Key) Key { return RetryKey(k, "/snooze") }
 // AgainKey is the key of the run that follows the interrupted run with key k, in the same way.
 func AgainKey(k Key) Key { return RetryKey(k, "/again") }
 
+// EventsKey is the key of the run with which a consumer takes events at an instant. The instant keeps a
+// restored backup from using a key again that an executor remembers.
+func EventsKey(scheduleID string, at time.Time) Key {
+	return sha256.Sum256([]byte(scheduleID + "/w//" + strconv.FormatInt(at.UnixMicro(), 10)))
+}
+
 // JobKey is the key of a job of a dispatch queue: the one at a place of a request. It begins
 // with 6 bytes of Unix milliseconds, so that jobs of one time are neighbours in an index.
 func JobKey(at time.Time, queueID, userID, requestID string, place int) (k Key) {

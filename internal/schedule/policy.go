@@ -51,14 +51,17 @@ const (
 	TriggerBackfill Trigger = "backfill" // a slot of a past range
 	TriggerRetry    Trigger = "retry"    // a new attempt of an ended run
 	TriggerJob      Trigger = "job"      // put into a dispatch queue by a user or program
+	TriggerEvent    Trigger = "event"    // events that a consumer has taken
 )
 
 // Triggers is the closed set.
-var Triggers = []Trigger{TriggerSchedule, TriggerCatchup, TriggerManual, TriggerBackfill, TriggerRetry, TriggerJob}
+var Triggers = []Trigger{TriggerSchedule, TriggerCatchup, TriggerManual, TriggerBackfill, TriggerRetry, TriggerJob, TriggerEvent}
 
-// FromSpec reports whether the run is a slot of its schedule's rule. Only such runs obey pauses
-// and can be missed.
+// FromSpec reports whether the run is a slot of its schedule's rule. Only such runs can be missed.
 func (t Trigger) FromSpec() bool { return t == TriggerSchedule || t == TriggerCatchup }
+
+// ObeysPause reports whether a pause of the schedule holds its runs back.
+func (t Trigger) ObeysPause() bool { return t.FromSpec() || t == TriggerEvent }
 
 // AfterOthers reports whether its runs give way to runs on time.
 func (t Trigger) AfterOthers() bool { return t == TriggerCatchup || t == TriggerBackfill }

@@ -99,6 +99,8 @@ func TestEveryFieldOfADefinitionCountsWhenTwoAreCompared(t *testing.T) {
 			f.Set(reflect.ValueOf(schedule.Expect{AlertAfter: 7}))
 		case schedule.RetryPolicy:
 			f.Set(reflect.ValueOf(schedule.RetryPolicy{MaxAttempts: 7}))
+		case schedule.Consume:
+			f.Set(reflect.ValueOf(schedule.Consume{Topics: []string{"x"}}))
 		case uint32, int32:
 			f.Set(reflect.ValueOf(7).Convert(f.Type()))
 		default:

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/topic"
 	"github.com/carillon/carillon/launcher"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
@@ -40,13 +41,31 @@ func Start(req *schedule.StartRequest) *carillonv1.RunLauncherStartRequest {
 // Run is a call as an executor over gRPC gets it, and a worker that fetches it. environment is that
 // of the launcher.
 func Run(call *launcher.Call, environment string) *carillonv1.ExecutorRunRequest {
-	return &carillonv1.ExecutorRunRequest{
+	msg := &carillonv1.ExecutorRunRequest{
 		IdempotencyKey: call.Key.String(), ScheduleId: call.ScheduleID, WorkflowId: call.WorkflowID, Version: call.Version, UserId: call.UserID,
 		ScheduledFor: timestamppb.New(call.ScheduledFor), Trigger: string(call.Trigger), Attempt: call.Attempt, MaxAttempts: call.MaxAttempts,
 		Epoch: uint32(call.Epoch), QueueId: call.QueueID, GroupId: call.GroupID, ExecutionGrantId: call.ExecutionGrantID,
 		Input: call.Input, Dag: call.DAG, ReportUrl: call.ReportURL, ReportToken: call.ReportToken,
 		RunTimeoutMs: uint32(call.RunTimeout.Milliseconds()), Environment: environment,
 	}
+	if b := call.Events; b != nil {
+		msg.EventsDigest, msg.RootKey = b.Digest.String(), b.Root.String()
+		for i := range b.Events {
+			msg.Events = append(msg.Events, event(&b.Events[i]))
+		}
+	}
+	return msg
+}
+
+func event(e *topic.Offered) *carillonv1.ExecutorEvent {
+	out := &carillonv1.ExecutorEvent{
+		Topic: e.Topic, EventId: e.EventID, Source: e.Source, Type: e.Type, Subject: e.Subject, Data: e.Data,
+		Round: uint32(e.Round), PublishedAt: timestamppb.New(e.PublishedAt),
+	}
+	if !e.Time.IsZero() {
+		out.Time = timestamppb.New(e.Time)
+	}
+	return out
 }
 
 // StartRequest reads a message of Start or of another client; unset fields take

@@ -45,7 +45,7 @@ func scheduleOf(v registrar.View) *carillonv1.Schedule {
 		RunTimeoutMs: d.RunTimeoutMs, Priority: d.Priority,
 		Input: d.Input, ExecutionGrantId: d.ExecutionGrantId, Labels: d.Labels, ManagedBy: d.ManagedBy, Expect: d.Expect,
 		LaunchTimeoutMs: d.LaunchTimeoutMs, Retry: d.Retry,
-		QueueId: d.QueueId, Limits: d.Limits, Webhook: d.Webhook, MaxRunMs: d.MaxRunMs, ExpiresMs: d.ExpiresMs, FairKey: d.FairKey, Group: d.Group,
+		QueueId: d.QueueId, Limits: d.Limits, Webhook: d.Webhook, MaxRunMs: d.MaxRunMs, ExpiresMs: d.ExpiresMs, FairKey: d.FairKey, Group: d.Group, Consume: d.Consume,
 
 		Revision: count32(s.Revision), RevisedAt: timestamp(s.RevisedAt), Paused: v.Paused,
 		NextRunAt: timestamp(v.NextRunAt), LastRunAt: timestamp(s.LastRunAt),
@@ -71,7 +71,7 @@ func definitionOf(d *schedule.Definition) *carillonv1.ScheduleDefinition {
 		RunTimeoutMs: d.RunTimeoutMS, Priority: d.Priority,
 		Input: d.Input, ExecutionGrantId: d.ExecutionGrantID, Labels: d.Labels, ManagedBy: d.ManagedBy, Expect: expectOut(d.Expect),
 		LaunchTimeoutMs: d.LaunchTimeoutMS, Retry: retryOut(d.Retry),
-		QueueId: d.QueueID, Limits: d.Limits, Webhook: d.Webhook, MaxRunMs: d.MaxRunMS, ExpiresMs: d.ExpiresMS, FairKey: d.FairKey, Group: d.Group,
+		QueueId: d.QueueID, Limits: d.Limits, Webhook: d.Webhook, MaxRunMs: d.MaxRunMS, ExpiresMs: d.ExpiresMS, FairKey: d.FairKey, Group: d.Group, Consume: consumeOut(&d.Consume),
 	}
 }
 

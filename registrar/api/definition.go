@@ -22,7 +22,7 @@ func upsertOf(req *carillonv1.UpsertScheduleRequest, actor string) registrar.Ups
 			CatchupPolicy: schedule.CatchupPolicy(req.GetCatchupPolicy()),
 			Input:         rawOf(req.GetInput()), ExecutionGrantID: req.GetExecutionGrantId(),
 			Labels: req.GetLabels(), ManagedBy: req.GetManagedBy(), Expect: expectIn(req.GetExpect()), Retry: retryIn(req.GetRetry()),
-			QueueID: req.GetQueueId(), Limits: req.GetLimits(), Webhook: req.GetWebhook(), MaxRunMS: req.GetMaxRunMs(), ExpiresMS: req.GetExpiresMs(), FairKey: req.GetFairKey(), Group: req.GetGroup(),
+			QueueID: req.GetQueueId(), Limits: req.GetLimits(), Webhook: req.GetWebhook(), MaxRunMS: req.GetMaxRunMs(), ExpiresMS: req.GetExpiresMs(), FairKey: req.GetFairKey(), Group: req.GetGroup(), Consume: consumeIn(req.GetConsume()),
 			LaunchTimeoutMS: req.GetLaunchTimeoutMs(),
 		},
 		JitterMS: req.JitterMs, MaxQueued: req.MaxQueued, CatchupWindowMS: req.CatchupWindowMs,

@@ -57,6 +57,7 @@ func NewGateway(ctx context.Context, conn grpc.ClientConnInterface, o GatewayOpt
 		carillonv1.RegisterGroupServiceHandlerClient(ctx, mux, carillonv1.NewGroupServiceClient(checked)),
 		carillonv1.RegisterOverlapGroupServiceHandlerClient(ctx, mux, carillonv1.NewOverlapGroupServiceClient(checked)),
 		carillonv1.RegisterLimitServiceHandlerClient(ctx, mux, carillonv1.NewLimitServiceClient(checked)),
+		carillonv1.RegisterEventServiceHandlerClient(ctx, mux, carillonv1.NewEventServiceClient(checked)),
 		carillonv1.RegisterRunServiceHandlerClient(ctx, mux, carillonv1.NewRunServiceClient(checked)),
 		carillonv1.RegisterWorkerServiceHandlerClient(ctx, mux, carillonv1.NewWorkerServiceClient(checked)),
 		carillonv1.RegisterAlertServiceHandlerClient(ctx, mux, carillonv1.NewAlertServiceClient(checked)),

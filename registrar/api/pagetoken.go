@@ -38,6 +38,8 @@ const (
 	limitKeysPage kind = "k"
 	groupsPage    kind = "o"
 	overlapsPage  kind = "b"
+	topicPage     kind = "y"
+	inboxPage     kind = "f"
 
 	alertsPage     kind = "l"
 	deliveriesPage kind = "d"

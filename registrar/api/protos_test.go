@@ -109,6 +109,13 @@ func TestADefinitionComesBackWhole(t *testing.T) {
 			t.Errorf("%s came back as %s", only, got)
 		}
 	}
+	const consumer = `"consume":{"topics":["orders.*","bills"],"max_events":7}`
+	r.must("PUT", "/v1/schedules/consumer", `{"user_id":"u","workflow_id":"w","version":1,`+consumer+`}`)
+	for _, path := range []string{"/v1/schedules/consumer", "/v1/schedules/consumer/revisions"} {
+		if got := r.must("GET", path, ""); !strings.Contains(got, consumer) {
+			t.Errorf("consume came back as %s", got)
+		}
+	}
 
 	sent := &carillonv1.UpsertScheduleRequest{}
 	if err := rawjson.Unmarshal([]byte(text), sent); err != nil {
@@ -123,7 +130,7 @@ func TestADefinitionComesBackWhole(t *testing.T) {
 	asked := sent.ProtoReflect()
 	for i := range asked.Descriptor().Fields().Len() {
 		fd := asked.Descriptor().Fields().Get(i)
-		if slices.Contains([]string{"interval_ms", "once_at", "paused", "request_id", "grant", "adopt"}, string(fd.Name())) {
+		if slices.Contains([]string{"interval_ms", "once_at", "paused", "request_id", "grant", "adopt", "consume"}, string(fd.Name())) {
 			continue
 		}
 		if !asked.Has(fd) {

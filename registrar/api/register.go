@@ -22,6 +22,7 @@ type Services struct {
 	Runs      Runs
 	Queues    Queues     // nil: its calls are UNIMPLEMENTED
 	Limits    Limits     // nil: its calls are UNIMPLEMENTED
+	Events    Events     // nil: its calls are UNIMPLEMENTED
 	Groups    Groups     // nil: its calls are UNIMPLEMENTED
 	Overlaps  Overlaps   // nil: its calls are UNIMPLEMENTED
 	Workers   Workers    // nil: its calls are UNIMPLEMENTED
@@ -73,6 +74,11 @@ func Register(server grpc.ServiceRegistrar, s Services) {
 		carillonv1.RegisterOverlapGroupServiceServer(server, carillonv1.UnimplementedOverlapGroupServiceServer{})
 	} else {
 		carillonv1.RegisterOverlapGroupServiceServer(server, &overlapServer{overlaps: s.Overlaps, actor: s.Actor})
+	}
+	if s.Events == nil {
+		carillonv1.RegisterEventServiceServer(server, carillonv1.UnimplementedEventServiceServer{})
+	} else {
+		carillonv1.RegisterEventServiceServer(server, &eventServer{events: s.Events})
 	}
 	if s.Trail == nil {
 		carillonv1.RegisterAuditServiceServer(server, carillonv1.UnimplementedAuditServiceServer{})

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/topic"
 	"github.com/carillon/carillon/registrar"
 	"github.com/carillon/carillon/registrar/explain"
 )
@@ -121,6 +122,16 @@ type Queues interface {
 	OpenAmong(ctx context.Context, keys []schedule.Key) ([]bool, error)
 	// QueueIDOf is the queue of a run; "": none.
 	QueueIDOf(ctx context.Context, run *schedule.Run) (string, error)
+}
+
+// Events publishes events and reads their states.
+type Events interface {
+	Publish(ctx context.Context, in registrar.PublishInput) ([]topic.Event, []topic.Published, error)
+	GetEvent(ctx context.Context, userID string, id topic.ID) (*topic.Event, []topic.Entry, error)
+	// ListTopicEvents lists the newest first.
+	ListTopicEvents(ctx context.Context, f topic.EventFilter) ([]topic.Event, error)
+	// ListInbox lists the oldest event first.
+	ListInbox(ctx context.Context, f topic.InboxFilter) (registrar.Inbox, error)
 }
 
 // Limits stores limits and the numbers of their keys.

@@ -69,6 +69,9 @@ func exportedYAML(s *carillonv1.Schedule) ([]byte, error) {
 	addUnless(&d, "webhook", s.GetWebhook(), "")
 	addUnless(&d, "fair_key", s.GetFairKey(), "")
 	addUnless(&d, "group", s.GetGroup(), "")
+	if c := s.GetConsume(); c != nil {
+		d.Add("consume", map[string]any{"topics": c.GetTopics(), "max_events": c.GetMaxEvents()})
+	}
 	addUnless(&d, "max_run_ms", s.GetMaxRunMs(), 0)
 	addUnless(&d, "expires_ms", s.GetExpiresMs(), 0)
 	if len(s.GetLabels()) > 0 {

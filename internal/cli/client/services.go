@@ -8,6 +8,10 @@ func (l *Link) Alerts() carillonv1.AlertServiceClient {
 
 func (l *Link) Audit() carillonv1.AuditServiceClient { return carillonv1.NewAuditServiceClient(l.conn) }
 
+func (l *Link) Events() carillonv1.EventServiceClient {
+	return carillonv1.NewEventServiceClient(l.conn)
+}
+
 func (l *Link) Grants() carillonv1.GrantServiceClient {
 	return carillonv1.NewGrantServiceClient(l.conn)
 }

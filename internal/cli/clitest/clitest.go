@@ -68,6 +68,7 @@ func NewServer(t *testing.T, options ...grpc.ServerOption) *Server {
 	carillonv1.RegisterGroupServiceServer(server, carillonv1.UnimplementedGroupServiceServer{})
 	carillonv1.RegisterLimitServiceServer(server, carillonv1.UnimplementedLimitServiceServer{})
 	carillonv1.RegisterOverlapGroupServiceServer(server, carillonv1.UnimplementedOverlapGroupServiceServer{})
+	carillonv1.RegisterEventServiceServer(server, carillonv1.UnimplementedEventServiceServer{})
 	carillonv1.RegisterRunServiceServer(server, carillonv1.UnimplementedRunServiceServer{})
 	carillonv1.RegisterWorkerServiceServer(server, carillonv1.UnimplementedWorkerServiceServer{})
 	carillonv1.RegisterAlertServiceServer(server, carillonv1.UnimplementedAlertServiceServer{})

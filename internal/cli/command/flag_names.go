@@ -49,6 +49,8 @@ var flagOfField = map[string][]string{
 	"priority":           {"priority"},
 	"limits":             {"limit"},
 	"webhook":            {"webhook"},
+	"topics":             {"consume"},
+	"max_events":         {"max-events"},
 	"fair_key":           {"fair-key"},
 	"fair":               {"fair"},
 	"delivery":           {"delivery"},

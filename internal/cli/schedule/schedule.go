@@ -113,6 +113,7 @@ func writeDefinition(p *render.Page, s *carillonv1.Schedule) {
 		[2]string{"webhook", s.GetWebhook()},
 		[2]string{"fair key", s.GetFairKey()},
 		[2]string{"group", s.GetGroup()},
+		[2]string{"consumes", consumeText(s.GetConsume())},
 	)
 }
 
@@ -140,4 +141,11 @@ func writeState(p *render.Page, s *carillonv1.Schedule) {
 		[2]string{"revision", fmt.Sprintf("%d of %s", s.GetRevision(), p.When(s.GetRevisedAt()))},
 		[2]string{"created", p.When(s.GetCreatedAt())},
 	)
+}
+
+func consumeText(c *carillonv1.Consume) string {
+	if c == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s, at most %s in a run", strings.Join(c.GetTopics(), ", "), render.Count(int(c.GetMaxEvents()), "event"))
 }

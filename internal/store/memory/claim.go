@@ -3,6 +3,7 @@ package memory
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -15,6 +16,9 @@ import (
 func (s *Store) LoadOpen(ctx context.Context, term schedule.Term, from, until time.Time) (open ledger.Open, err error) {
 	err = s.read(ctx, func() error {
 		open.Position, open.SeenUntil = s.changes.position(), s.seenUntil(term.Shard)
+		if from.IsZero() {
+			open.Wakes = s.wakesOf(term, nil)
+		}
 		stopped := make(map[string]bool)
 		for r := range s.openRuns(at(from), at(until)) {
 			if !s.inShard(term, r.OverlapKey) {
@@ -272,6 +276,9 @@ func (r *reader) Changes() (ledger.Changes, error) {
 		now := r.stateOf(id).ScheduleNow
 		now.Planned = planned[id]
 		c.Schedules = append(c.Schedules, now)
+	}
+	if len(schedules) > 0 {
+		c.Woken, c.Wakes = slices.Sorted(maps.Keys(schedules)), r.wakesOf(r.term, schedules)
 	}
 	sortChanges(&c)
 	return c, nil

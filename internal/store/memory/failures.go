@@ -45,6 +45,10 @@ func (t *tx) conclude(r *schedule.Run) (next *schedule.Run) {
 	if next = ledger.Conclude(r, facts); next == nil {
 		return nil
 	}
+	if t.follows == nil {
+		t.follows = make(map[schedule.Key]*schedule.Run)
+	}
+	t.follows[r.Key] = next
 	t.next = append(t.next, *next)
 	return &t.next[len(t.next)-1]
 }
@@ -57,6 +61,7 @@ func (t *tx) followUp() error {
 		t.insert(t.next[i], t.next[i].CreatedAt)
 	}
 	t.next = nil
+	t.endHandlers()
 	t.settleUniques()
 	t.settleGroups()
 	t.countEnds()

@@ -169,7 +169,7 @@ func (s *Store) Prune(ctx context.Context, term schedule.Term, before time.Time,
 			t.remove(r)
 			pruned++
 		}
-		pruned += t.pruneEvents(before, limit) + t.pruneRequests(before, limit) + t.pruneDeploys(before, limit) + t.pruneInstances(limit) + t.pruneTerms(before, limit) + t.pruneSchedules(before, limit) + t.pruneAudit(before, limit) + t.pruneBackfills(before, limit) + t.pruneAlerts(before, limit) + t.pruneQueues(before, limit) + t.pruneUniques(t.Now(), limit)
+		pruned += t.pruneEvents(before, limit) + t.pruneRequests(before, limit) + t.pruneDeploys(before, limit) + t.pruneInstances(limit) + t.pruneTerms(before, limit) + t.pruneSchedules(before, limit) + t.pruneAudit(before, limit) + t.pruneBackfills(before, limit) + t.pruneAlerts(before, limit) + t.pruneQueues(before, limit) + t.pruneTopics(before, limit) + t.pruneUniques(t.Now(), limit)
 		return nil
 	})
 	if err != nil {

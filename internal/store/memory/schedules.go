@@ -149,10 +149,14 @@ func (t *tx) writeChange(c *schedule.Change) error {
 
 func (t *tx) writeSchedule(c *schedule.Change) error {
 	row := stored(c.Row, c.Now)
-	if before := t.schedules[row.ScheduleID]; before != nil {
+	before := t.schedules[row.ScheduleID]
+	if before != nil {
 		t.noteSchedule(before, row)
 	}
 	t.put(row)
+	if c.NewRevision || !row.Alive() {
+		t.subscribe(before, row, c.Now)
+	}
 	delete(t.unreadable, row.ScheduleID)
 	if !c.NewRevision {
 		return nil

@@ -89,6 +89,7 @@ type Store struct {
 
 	lastQueueEvent int64
 	limitTables
+	eventTables
 
 	stalls     map[int32]schedule.QueueStall // by queue
 	workers    map[schedule.WorkerRef]schedule.QueueWorker
@@ -140,7 +141,8 @@ type request struct {
 // New makes an empty store.
 func New(o Options) *Store {
 	return &Store{
-		opts: o, schedules: make(map[string]*schedule.Schedule), unreadable: make(map[string]error),
+		eventTables: newEventTables(),
+		opts:        o, schedules: make(map[string]*schedule.Schedule), unreadable: make(map[string]error),
 		revisions: make(map[revisionID]*schedule.Revision), runs: make(map[schedule.Key]*schedule.Run), live: newLiving(),
 		lateReports: make(map[schedule.Key]int), logs: make(map[schedule.Key][]schedule.LogPart), results: make(map[schedule.Key]*schedule.RunResult),
 		attempts: make(map[schedule.Key]string), failing: make(map[string]*schedule.Failure),

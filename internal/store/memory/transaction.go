@@ -20,9 +20,10 @@ type tx struct {
 	queued bool // runs have entered a queue or left one, or a queue was changed
 
 	ended   []*schedule.Run
-	counted []*schedule.Run       // those of ended that history does not keep
-	byGroup map[schedule.Key]bool // those that their group has ended
-	next    []schedule.Run        // the next attempts of runs in ended
+	counted []*schedule.Run                // those of ended that history does not keep
+	byGroup map[schedule.Key]bool          // those that their group has ended
+	next    []schedule.Run                 // the next attempts of runs in ended
+	follows map[schedule.Key]*schedule.Run // those of next, by the run that they follow
 
 	changed changed
 	silent  bool // the claim: the leader knows what it has changed

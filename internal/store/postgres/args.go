@@ -77,7 +77,8 @@ func scheduleArgs(rows []*schedule.Schedule) []any {
 		column(rows, func(s *scheduleRef) pgtype.Int8 { return noneOrInt(int64((*s).MaxRunMS)) }),
 		column(rows, func(s *scheduleRef) pgtype.Int8 { return noneOrInt(int64((*s).ExpiresMS)) }),
 		column(rows, func(s *scheduleRef) pgtype.Text { return noneOrText((*s).FairKey) }),
-		column(rows, func(s *scheduleRef) pgtype.Text { return noneOrText((*s).Group) }))
+		column(rows, func(s *scheduleRef) pgtype.Text { return noneOrText((*s).Group) }),
+		column(rows, func(s *scheduleRef) pgtype.Text { return noneOrText((*s).Consume.Text()) }))
 }
 
 type scheduleRef = *schedule.Schedule

@@ -12,6 +12,7 @@ import (
 
 	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/store/tables"
 )
 
 // The kinds of changes; see schema/postgres/00028_core.sql.
@@ -20,6 +21,7 @@ const (
 	changeRun      = 2
 	changeEnd      = 3
 	changeCancel   = 4
+	changeWake     = 5
 )
 
 // note adds a change that names runs.
@@ -33,6 +35,22 @@ func note(ctx context.Context, tx pgx.Tx, kind int16, rows []*openRow) error {
 	}
 	if _, err := tx.Exec(ctx, sqlNote, kind, first, last, column(rows, rowKey)); err != nil {
 		return fmt.Errorf("note changed runs: %w", err)
+	}
+	return nil
+}
+
+// noteWoken notes wake rows of consumers, and wakes their leaders after the commit.
+func noteWoken(ctx context.Context, tx pgx.Tx, woken []tables.WokenConsumer) error {
+	ids := make([]string, len(woken))
+	var buckets bucketRange
+	for i := range woken {
+		ids[i] = woken[i].ScheduleID
+		b := schedule.Bucket(woken[i].OverlapKey)
+		buckets.add(b, b)
+		wakeListeners(tx, woken[i].OverlapKey)
+	}
+	if _, err := tx.Exec(ctx, sqlNoteWoken, changeWake, buckets.first, buckets.last, ids); err != nil {
+		return fmt.Errorf("note which consumers were woken: %w", err)
 	}
 	return nil
 }
@@ -67,6 +85,9 @@ func (r *claimReader) Changes() (ledger.Changes, error) {
 			return ledger.Changes{}, fmt.Errorf("read changed schedules: %w", err)
 		}
 	}
+	if err := r.readWakes(named, &changes); err != nil {
+		return ledger.Changes{}, err
+	}
 	for key := range named.ended {
 		if !open[key] { // else it was deleted and inserted again
 			changes.Ended = append(changes.Ended, key)
@@ -80,6 +101,7 @@ type changesNamed struct {
 	schedules map[string]bool
 	keys      map[schedule.Key]bool // to be read again
 	ended     map[schedule.Key]bool
+	woken     map[string]bool // consumers whose wake rows are to be read again
 }
 
 // readNamed reads the rows after the position and moves it.
@@ -93,7 +115,7 @@ func (r *claimReader) readNamed() (*changesNamed, error) {
 		kind pgtype.Int2
 		ids  []string
 		keys [][]byte
-		out  = &changesNamed{make(map[string]bool), make(map[schedule.Key]bool), make(map[schedule.Key]bool)}
+		out  = &changesNamed{make(map[string]bool), make(map[schedule.Key]bool), make(map[schedule.Key]bool), make(map[string]bool)}
 	)
 	first, last := r.term.Buckets()
 	err := each(r.ctx, r.tx, []any{&next, &kind, &ids, &keys}, func() error {
@@ -102,7 +124,11 @@ func (r *claimReader) readNamed() (*changesNamed, error) {
 			return nil
 		}
 		for _, id := range ids {
-			out.schedules[id] = true
+			if kind.Int16 == changeWake {
+				out.woken[id] = true
+			} else {
+				out.schedules[id] = true
+			}
 		}
 		into := out.keys
 		if kind.Int16 == changeEnd {
@@ -171,6 +197,18 @@ func (r *claimReader) readSchedules(named *changesNamed, changes *ledger.Changes
 		of := at[runs[i].ScheduleID]
 		of.Planned = append(of.Planned, runs[i].Run)
 	}
+	return err
+}
+
+// readWakes reads the wake rows of consumers that were woken, edited, paused, resumed or deleted.
+func (r *claimReader) readWakes(named *changesNamed, changes *ledger.Changes) (err error) {
+	maps.Copy(named.woken, named.schedules)
+	if len(named.woken) == 0 {
+		return nil
+	}
+	first, last := r.term.Buckets()
+	changes.Woken = slices.Collect(maps.Keys(named.woken))
+	changes.Wakes, err = dialect.WakesOf(r.ctx, queries{r.tx}, changes.Woken, first, last)
 	return err
 }
 

@@ -53,6 +53,11 @@ func (s *Store) loadOpen(ctx context.Context, tx pgx.Tx, term schedule.Term, fro
 	for i := range runs {
 		open.Runs[i] = runs[i].Run
 	}
+	if from.IsZero() {
+		if open.Wakes, err = dialect.WakesOf(ctx, queries{tx}, nil, first, last); err != nil {
+			return open, err
+		}
+	}
 	err = eachSchedule(ctx, tx, func(now ledger.ScheduleNow) { open.Stopped = append(open.Stopped, now) },
 		sqlStopped, column(runs, func(r *shardRun) int32 { return r.sid }))
 	return open, err

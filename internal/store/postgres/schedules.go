@@ -214,6 +214,9 @@ func writeChanges(ctx context.Context, tx pgx.Tx, changes []schedule.Change, kno
 	if err := giveWorkflows(ctx, tx, changes); err != nil {
 		return err
 	}
+	if err := dialect.Subscribe(ctx, queries{tx}, changes, func(id string) bool { return known[id] }); err != nil {
+		return err
+	}
 	if inserted := overlapKeysInserted(changes); len(inserted) > 0 {
 		wakeListeners(tx, inserted...)
 	}

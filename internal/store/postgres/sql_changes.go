@@ -4,6 +4,9 @@ package postgres
 const sqlNote = `
 INSERT INTO changes (kind, first_bucket, last_bucket, keys) VALUES ($1, $2, $3, $4)`
 
+const sqlNoteWoken = `
+INSERT INTO changes (kind, first_bucket, last_bucket, schedule_ids) VALUES ($1, $2, $3, $4)`
+
 // Each statement that changes a schedule or an open run also adds a row to changes. A
 // statement that changes runs collects them in a list named changed (idempotency_key,
 // bucket) and continues with one of these. They write no row if nothing changed. The

@@ -20,7 +20,7 @@ const (
 s.schedule_id, s.workflow_id, s.version, s.user_id, s.cron_expr, s.interval_ms, s.once_at,
 s.timezone, s.start_at, s.end_at, s.dst, s.jitter_ms,
 s.overlap_policy, s.overlap_key, s.max_queued, s.catchup_policy, s.catchup_window_ms, s.run_timeout_ms, s.priority,
-s.input, s.execution_grant_id, s.labels::text, s.managed_by, s.expect, s.launch_timeout_ms, s.retry, s.queue_id, s.limits, s.webhook, s.max_run_ms, s.expires_ms, s.fair_key, s.run_group,
+s.input, s.execution_grant_id, s.labels::text, s.managed_by, s.expect, s.launch_timeout_ms, s.retry, s.queue_id, s.limits, s.webhook, s.max_run_ms, s.expires_ms, s.fair_key, s.run_group, s.consume,
 s.revision, s.revised_at, s.next_run_at, s.plan_at,
 s.backlog_from, s.backlog_until, s.backlog_revision, s.backlog_at, s.plan_failures,
 s.paused, s.pause_note, s.paused_by, s.paused_until,
@@ -37,7 +37,7 @@ const scheduleRows = `unnest(
 	$26::bigint[], $27::timestamptz[], $28::timestamptz[], $29::timestamptz[],
 	$30::timestamptz[], $31::timestamptz[], $32::bigint[], $33::timestamptz[], $34::integer[],
 	$35::boolean[], $36::text[], $37::text[], $38::timestamptz[],
-	$39::integer[], $40::timestamptz[], $41::timestamptz[], $42::timestamptz[], $43::timestamptz[], $44::text[], $45::text[], $46::text[], $47::text[], $48::bigint[], $49::bigint[], $50::text[], $51::text[]
+	$39::integer[], $40::timestamptz[], $41::timestamptz[], $42::timestamptz[], $43::timestamptz[], $44::text[], $45::text[], $46::text[], $47::text[], $48::bigint[], $49::bigint[], $50::text[], $51::text[], $52::text[]
 ) AS u(
 	schedule_id, workflow_id, version, user_id, cron_expr, interval_ms, once_at,
 	timezone, start_at, end_at, dst, jitter_ms,
@@ -46,7 +46,7 @@ const scheduleRows = `unnest(
 	revision, revised_at, next_run_at, plan_at,
 	backlog_from, backlog_until, backlog_revision, backlog_at, plan_failures,
 	paused, pause_note, paused_by, paused_until,
-	shard, last_run_at, created_at, updated_at, deleted_at, retry, queue_id, limits, webhook, max_run_ms, expires_ms, fair_key, run_group)`
+	shard, last_run_at, created_at, updated_at, deleted_at, retry, queue_id, limits, webhook, max_run_ms, expires_ms, fair_key, run_group, consume)`
 
 // sqlManagedLock serializes the deploys of one set, also of one without schedules yet.
 // The first number is this lock's class.
@@ -108,7 +108,7 @@ INSERT INTO schedules (
 	revision, revised_at, next_run_at, plan_at,
 	backlog_from, backlog_until, backlog_revision, backlog_at, plan_failures,
 	paused, pause_note, paused_by, paused_until,
-	shard, last_run_at, created_at, updated_at, deleted_at, retry, queue_id, limits, webhook, max_run_ms, expires_ms, fair_key, run_group)
+	shard, last_run_at, created_at, updated_at, deleted_at, retry, queue_id, limits, webhook, max_run_ms, expires_ms, fair_key, run_group, consume)
 SELECT
 	schedule_id, workflow_id, version, user_id, cron_expr, interval_ms, once_at,
 	timezone, start_at, end_at, dst, jitter_ms,
@@ -117,7 +117,7 @@ SELECT
 	revision, revised_at, next_run_at, plan_at,
 	backlog_from, backlog_until, backlog_revision, backlog_at, plan_failures,
 	paused, pause_note, paused_by, paused_until,
-	shard, last_run_at, created_at, updated_at, deleted_at, retry, queue_id, limits, webhook, max_run_ms, expires_ms, fair_key, run_group
+	shard, last_run_at, created_at, updated_at, deleted_at, retry, queue_id, limits, webhook, max_run_ms, expires_ms, fair_key, run_group, consume
 FROM ` + scheduleRows + `
 ON CONFLICT (schedule_id) DO NOTHING`
 
@@ -134,7 +134,7 @@ UPDATE schedules s SET
 	catchup_policy = u.catchup_policy, catchup_window_ms = u.catchup_window_ms,
 	run_timeout_ms = u.run_timeout_ms, priority = u.priority,
 	input = u.input, execution_grant_id = u.execution_grant_id, labels = u.labels::jsonb, managed_by = u.managed_by, expect = u.expect, launch_timeout_ms = u.launch_timeout_ms, retry = u.retry,
-	queue_id = u.queue_id, limits = u.limits, webhook = u.webhook, max_run_ms = u.max_run_ms, expires_ms = u.expires_ms, fair_key = u.fair_key, run_group = u.run_group,
+	queue_id = u.queue_id, limits = u.limits, webhook = u.webhook, max_run_ms = u.max_run_ms, expires_ms = u.expires_ms, fair_key = u.fair_key, run_group = u.run_group, consume = u.consume,
 	revision = u.revision, revised_at = u.revised_at, next_run_at = u.next_run_at, plan_at = u.plan_at,
 	backlog_from = u.backlog_from, backlog_until = u.backlog_until, backlog_revision = u.backlog_revision,
 	backlog_at = u.backlog_at, plan_failures = u.plan_failures,

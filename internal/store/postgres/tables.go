@@ -28,6 +28,9 @@ var dialect = &tables.Dialect{
 		LimitsNow: sqlLimitsNow, TakeUses: sqlTakeUses, FreeLimitUses: sqlFreeLimitUses, HeldUses: sqlHeldUses, ReadHeads: sqlReadHeads, ReadOldest: sqlReadOldest,
 		CountEnded: sqlCountEnded, CountDead: sqlCountDead, CountCalls: sqlCountCalls, FirstSent: sqlFirstSent, RecentOutcomes: sqlRecentOutcomes, Lag: sqlLag, ListEvents: sqlListEvents,
 		ListRevisions: sqlListRevisions,
+		Unsubscribe:   sqlUnsubscribe, SubscriptionsOf: sqlSubscriptionsOf, DrawEvents: sqlDrawEvents, InsertEvents: sqlInsertEventsOfTopics, EventsByID: sqlEventsByID, InsertInbox: sqlInsertInbox,
+		WakeConsumers: sqlWakeConsumers, WakesOfSchedules: sqlWakesOfSchedules, WakesOfBuckets: sqlWakesOfBuckets, LockWakes: sqlLockWakes,
+		ReadReady: sqlReadReady, ReserveEvents: sqlReserveEvents, SkipEvents: sqlSkipEvents, HandlersOf: sqlHandlersOf,
 	},
 	ListAlerts: func(f *schedule.AlertFilter) tables.Call {
 		return tables.Call{Statement: sqlListAlerts, Args: []any{f.UserID, f.ScheduleID, f.Kind, f.Open, f.AfterOpened, f.AfterID, f.Limit}}
@@ -73,6 +76,12 @@ var dialect = &tables.Dialect{
 func init() { // dialect is used by what it calls
 	dialect.CancelMembers = func(ctx context.Context, q tables.Queries, step ledger.MemberStep, now time.Time) (int, error) {
 		return cancelMembers(ctx, q.(queries).conn.(pgx.Tx), step, now)
+	}
+	dialect.InsertPlanned = func(ctx context.Context, q tables.Queries, runs []schedule.Run, now time.Time) (int, error) {
+		return insertRuns(ctx, q.(queries).conn.(pgx.Tx), runs, now)
+	}
+	dialect.NoteWoken = func(ctx context.Context, q tables.Queries, woken []tables.WokenConsumer) error {
+		return noteWoken(ctx, q.(queries).conn.(pgx.Tx), woken)
 	}
 }
 

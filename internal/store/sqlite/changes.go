@@ -17,9 +17,10 @@ const (
 	runChanged      changeKind = 2 // inserted or moved by another writer than the claim
 	runEnded        changeKind = 3
 	cancelRequested changeKind = 4
+	consumerWoken   changeKind = 5
 )
 
-var changeKinds = []changeKind{scheduleChanged, runChanged, runEnded, cancelRequested}
+var changeKinds = []changeKind{scheduleChanged, runChanged, runEnded, cancelRequested, consumerWoken}
 
 // How long changes are kept. A leader that has not read for half a minute rebuilds
 // its state.
@@ -68,10 +69,17 @@ func (t tx) noteRun(kind changeKind, r *schedule.Run) {
 // schedule names a schedule in the buckets of its old and its new overlap key.
 func (c changed) schedule(id string, buckets ...int) {
 	for _, bucket := range buckets {
-		row := c.row(scheduleChanged, bucket)
-		if !slices.Contains(row.schedules, id) {
-			row.schedules = append(row.schedules, id)
-		}
+		c.name(scheduleChanged, id, bucket)
+	}
+}
+
+// consumer names a consumer with a wake row.
+func (c changed) consumer(id string, bucket int) { c.name(consumerWoken, id, bucket) }
+
+func (c changed) name(kind changeKind, id string, bucket int) {
+	row := c.row(kind, bucket)
+	if !slices.Contains(row.schedules, id) {
+		row.schedules = append(row.schedules, id)
 	}
 }
 

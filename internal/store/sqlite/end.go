@@ -289,7 +289,10 @@ func endRows(ctx context.Context, t tx, rows []*openRow, now time.Time) error {
 	if err := tables.PassUses(ctx, queries{t}, passes); err != nil {
 		return err
 	}
-	return dialect.FreeUses(ctx, queries{t}, len(rows), func(i int) *schedule.Run { return &rows[i].Run })
+	if err := dialect.FreeUses(ctx, queries{t}, len(rows), func(i int) *schedule.Run { return &rows[i].Run }); err != nil {
+		return err
+	}
+	return dialect.EndHandlers(ctx, queries{t}, len(added), now, func(i int) (ended, next *schedule.Run) { return &added[i].Run, attempts[added[i]] })
 }
 
 // insertEnded writes runs to history, and returns those that it did not have.

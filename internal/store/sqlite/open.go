@@ -46,6 +46,9 @@ func (s *Store) loadOpen(ctx context.Context, o *openReader, term schedule.Term,
 		if err := o.read(ctx, sqlLoadGroups, o.first, o.last); err != nil {
 			return open, err
 		}
+		if open.Wakes, err = dialect.WakesOf(ctx, queries{o.q}, nil, o.first, o.last); err != nil {
+			return open, err
+		}
 	}
 	if err := o.read(ctx, sqlLoadPlanned, o.first, o.last, after, until.UnixMicro()); err != nil {
 		return open, err
@@ -128,7 +131,7 @@ func (s *Store) readChanges(ctx context.Context, o *openReader, from ledger.Posi
 	if err != nil || after == last {
 		return c, from, err
 	}
-	var schedules []string
+	var schedules, woken []string
 	again, named := make(map[schedule.Key]bool), make(map[schedule.Key]bool)
 	err = o.q.query(ctx, sqlChanges, func(scan scan) error {
 		var kind int
@@ -148,7 +151,11 @@ func (s *Store) readChanges(ctx context.Context, o *openReader, from ledger.Posi
 		}
 		var some []string
 		err := json.Unmarshal([]byte(ids), &some)
-		schedules = append(schedules, some...)
+		if changeKind(kind) == consumerWoken {
+			woken = append(woken, some...)
+		} else {
+			schedules = append(schedules, some...)
+		}
 		return err
 	}, after, o.first, o.last)
 	if err != nil {
@@ -156,6 +163,11 @@ func (s *Store) readChanges(ctx context.Context, o *openReader, from ledger.Posi
 	}
 	if c, err = o.changes(ctx, again, schedules); err != nil {
 		return c, from, err
+	}
+	if c.Woken = append(woken, schedules...); len(c.Woken) > 0 {
+		if c.Wakes, err = dialect.WakesOf(ctx, queries{o.q}, c.Woken, o.first, o.last); err != nil {
+			return c, from, err
+		}
 	}
 	for i := range c.Runs {
 		delete(named, c.Runs[i].Key) // ended once, and inserted again

@@ -38,6 +38,9 @@ const (
 	// No heartbeat by the new clock is later than ?1.
 	sqlRewindWorkers = `UPDATE queue_workers SET seen_at = seen_at - ?2 WHERE seen_at > ?1`
 
+	// Consumers are looked at sooner.
+	sqlRewindWakes = `UPDATE wakes SET fire_at = fire_at - ?2 WHERE fire_at > ?1`
+
 	sqlRewindEvents = `INSERT INTO schedule_events (schedule_id, time, kind, from_at, to_at, note, revision)
 SELECT schedule_id, ?1, 'clock_stepped', ?1, ?2, ?3, revision FROM schedules` + rewound
 
@@ -85,7 +88,7 @@ func (s *Store) Rewind(ctx context.Context, from, to time.Time) error {
 		if _, err := t.exec(ctx, sqlRewindWorkers, micros(to.Add(rewindDelay)), from.Sub(to).Microseconds()); err != nil {
 			return fmt.Errorf("shift heartbeats of workers: %w", err)
 		}
-		for _, statement := range []string{sqlRewindBacklogs, sqlRewindSeals} {
+		for _, statement := range []string{sqlRewindBacklogs, sqlRewindSeals, sqlRewindWakes} {
 			if _, err := t.exec(ctx, statement, micros(to), from.Sub(to).Microseconds()); err != nil {
 				return fmt.Errorf("shift backlogs and seals: %w", err)
 			}

@@ -21,7 +21,7 @@ func either(t, otherwise time.Time) time.Time {
 const scheduleDefinition = `s.schedule_id, s.workflow_id, s.version, s.user_id, s.cron_expr, s.interval_ms, s.once_at,
  s.timezone, s.start_at, s.end_at, s.dst, s.jitter_ms, s.overlap_policy, s.overlap_key, s.max_queued,
  s.catchup_policy, s.catchup_window_ms, s.run_timeout_ms, s.priority, s.input, s.execution_grant_id, s.labels,
- s.managed_by, s.expect, s.launch_timeout_ms, s.retry, s.queue_id, s.limits, s.webhook, s.max_run_ms, s.expires_ms, s.fair_key, s.run_group, s.revision, s.revised_at, s.next_run_at, s.plan_at,
+ s.managed_by, s.expect, s.launch_timeout_ms, s.retry, s.queue_id, s.limits, s.webhook, s.max_run_ms, s.expires_ms, s.fair_key, s.run_group, s.consume, s.revision, s.revised_at, s.next_run_at, s.plan_at,
  s.backlog_from, s.backlog_until, s.backlog_revision, s.backlog_at, s.plan_failures,
  s.paused, s.pause_note, s.paused_by, s.paused_until, `
 
@@ -42,7 +42,7 @@ func scheduleArgs(s *schedule.Schedule, now time.Time) ([]any, error) {
 		s.Timezone, micros(s.StartAt), micros(s.EndAt), string(s.DST), int64(s.JitterMS),
 		string(s.OverlapPolicy), s.OverlapKey, int64(s.MaxQueued), string(s.CatchupPolicy), int64(s.CatchupWindowMS),
 		int64(s.RunTimeoutMS), int64(s.Priority), rawArg(s.Input), word(s.ExecutionGrantID), labels, word(s.ManagedBy), word(s.Expect.Text()), count(s.LaunchTimeoutMS), word(s.Retry.Text()),
-		word(s.QueueID), word(schedule.JoinLimits(s.Limits)), word(s.Webhook), count(s.MaxRunMS), count(s.ExpiresMS), word(s.FairKey), word(s.Group),
+		word(s.QueueID), word(schedule.JoinLimits(s.Limits)), word(s.Webhook), count(s.MaxRunMS), count(s.ExpiresMS), word(s.FairKey), word(s.Group), word(s.Consume.Text()),
 		s.Revision, either(s.RevisedAt, now).UnixMicro(), micros(s.NextRunAt), micros(s.PlanAt),
 		micros(s.Backlog.From), micros(s.Backlog.Until), count(s.Backlog.Revision), micros(s.Backlog.At), int64(s.PlanFailures),
 		s.Pause.Paused, word(s.Pause.Note), word(s.Pause.By), micros(s.Pause.Until), schedule.Bucket(s.QualifiedOverlapKey()),

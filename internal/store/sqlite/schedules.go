@@ -181,6 +181,9 @@ func writeChange(ctx context.Context, t tx, c *schedule.Change, existed bool) er
 		if err := giveWorkflow(ctx, t, c); err != nil {
 			return err
 		}
+		if err := dialect.Subscribe(ctx, queries{t}, []schedule.Change{*c}, func(string) bool { return existed }); err != nil {
+			return err
+		}
 	}
 	if existed && ledger.ChangesPlanned(c) {
 		if err := changePlanned(ctx, t, c); err != nil {

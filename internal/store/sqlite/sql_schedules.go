@@ -17,10 +17,10 @@ const (
 
 	sqlUpsertSchedule = `INSERT INTO schedules (schedule_id, workflow_id, version, user_id, cron_expr, interval_ms, once_at,
  timezone, start_at, end_at, dst, jitter_ms, overlap_policy, overlap_key, max_queued, catchup_policy, catchup_window_ms,
- run_timeout_ms, priority, input, execution_grant_id, labels, managed_by, expect, launch_timeout_ms, retry, queue_id, limits, webhook, max_run_ms, expires_ms, fair_key, run_group,
+ run_timeout_ms, priority, input, execution_grant_id, labels, managed_by, expect, launch_timeout_ms, retry, queue_id, limits, webhook, max_run_ms, expires_ms, fair_key, run_group, consume,
  revision, revised_at, next_run_at, plan_at, backlog_from, backlog_until, backlog_revision, backlog_at, plan_failures,
  paused, pause_note, paused_by, paused_until, shard, last_run_at, created_at, updated_at, deleted_at, sid)
- VALUES (?,?,?,?,?,?,?, ?,?,?,?,?,?,?,?,?,?, ?,?,?,?,?,?,?,?,?, ?,?,?,?,?,?,?,?,?,?, ?,?,?,?,?,?,?,?,?,?,?,?,?,?,?, (SELECT COALESCE(max(sid), 0) + 1 FROM schedules))
+ VALUES (?,?,?,?,?,?,?, ?,?,?,?,?,?,?,?,?,?, ?,?,?,?,?,?,?,?,?, ?,?,?,?,?,?,?,?,?,?, ?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?, (SELECT COALESCE(max(sid), 0) + 1 FROM schedules))
  ON CONFLICT (schedule_id) DO UPDATE SET workflow_id = excluded.workflow_id, version = excluded.version,
  user_id = excluded.user_id, cron_expr = excluded.cron_expr, interval_ms = excluded.interval_ms, once_at = excluded.once_at,
  timezone = excluded.timezone, start_at = excluded.start_at, end_at = excluded.end_at, dst = excluded.dst,
@@ -28,7 +28,7 @@ const (
  max_queued = excluded.max_queued, catchup_policy = excluded.catchup_policy, catchup_window_ms = excluded.catchup_window_ms,
  run_timeout_ms = excluded.run_timeout_ms, priority = excluded.priority, input = excluded.input,
  execution_grant_id = excluded.execution_grant_id, labels = excluded.labels, managed_by = excluded.managed_by, expect = excluded.expect, launch_timeout_ms = excluded.launch_timeout_ms, retry = excluded.retry,
- queue_id = excluded.queue_id, limits = excluded.limits, webhook = excluded.webhook, max_run_ms = excluded.max_run_ms, expires_ms = excluded.expires_ms, fair_key = excluded.fair_key, run_group = excluded.run_group,
+ queue_id = excluded.queue_id, limits = excluded.limits, webhook = excluded.webhook, max_run_ms = excluded.max_run_ms, expires_ms = excluded.expires_ms, fair_key = excluded.fair_key, run_group = excluded.run_group, consume = excluded.consume,
  revision = excluded.revision, revised_at = excluded.revised_at, next_run_at = excluded.next_run_at,
  plan_at = excluded.plan_at, backlog_from = excluded.backlog_from, backlog_until = excluded.backlog_until,
  backlog_revision = excluded.backlog_revision, backlog_at = excluded.backlog_at, plan_failures = excluded.plan_failures,

@@ -27,6 +27,9 @@ var dialect = &tables.Dialect{
 		LimitsNow: sqlLimitsNow, QueueInFlight: sqlQueueInFlight, QueuesWaiting: sqlQueuesWaiting, TakeUses: sqlTakeUses, FreeLimitUses: sqlFreeLimitUses, HeldUses: sqlHeldUses, ReadHeads: sqlReadHeads, ReadOldest: sqlReadOldest,
 		CountEnded: sqlCountEnded, CountDead: sqlCountDead, CountCalls: sqlCountCalls, FirstSent: sqlFirstSent, RecentOutcomes: sqlRecentOutcomes, Lag: sqlLag, ListEvents: sqlListEvents,
 		ListRevisions: sqlListRevisions,
+		Unsubscribe:   sqlUnsubscribe, SubscriptionsOf: sqlSubscriptionsOf, DrawEvents: sqlDrawEvents, InsertEvents: sqlInsertEventsOfTopics, EventsByID: sqlEventsByID, InsertInbox: sqlInsertInbox,
+		WakeConsumers: sqlWakeConsumers, WakesOfSchedules: sqlWakesOfSchedules, WakesOfBuckets: sqlWakesOfBuckets, LockWakes: sqlLockWakes,
+		ReadReady: sqlReadReady, ReserveEvents: sqlReserveEvents, SkipEvents: sqlSkipEvents, HandlersOf: sqlHandlersOf,
 	},
 	ListAlerts: func(f *schedule.AlertFilter) tables.Call {
 		var q conditions
@@ -109,6 +112,15 @@ var dialect = &tables.Dialect{
 func init() { // dialect is used by what it calls
 	dialect.CancelMembers = func(ctx context.Context, q tables.Queries, step ledger.MemberStep, now time.Time) (int, error) {
 		return cancelMembers(ctx, q.(queries).querier.(tx), step, now)
+	}
+	dialect.InsertPlanned = func(ctx context.Context, q tables.Queries, runs []schedule.Run, now time.Time) (int, error) {
+		return insertRuns(ctx, q.(queries).querier.(tx), runs, now)
+	}
+	dialect.NoteWoken = func(_ context.Context, q tables.Queries, woken []tables.WokenConsumer) error {
+		for i := range woken {
+			q.(queries).querier.(tx).changed.consumer(woken[i].ScheduleID, schedule.Bucket(woken[i].OverlapKey))
+		}
+		return nil
 	}
 }
 

@@ -243,12 +243,13 @@ func (w *writer) close() error {
 // the file's lock, for up to five seconds. What body collects must start empty
 // each time. What it has noted in tx.changed is written before the commit.
 func (s *Store) write(ctx context.Context, change func(context.Context, tx) error) error {
-	queues := false
+	queues, woken := false, false
 	body := func(ctx context.Context, t tx) error {
 		queues, t.queues = false, &queues
 		if err := change(ctx, t); err != nil {
 			return err
 		}
+		woken = t.changed[consumerWoken] != nil
 		return t.writeChanges(ctx, s.Now())
 	}
 	err := s.writer.transact(ctx, body)
@@ -260,6 +261,9 @@ func (s *Store) write(ctx context.Context, change func(context.Context, tx) erro
 	}
 	if err == nil && queues {
 		s.queueWakes.call()
+	}
+	if err == nil && woken {
+		s.wakes.call()
 	}
 	var held lockHeld
 	if errors.As(err, &held) {

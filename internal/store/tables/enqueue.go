@@ -341,6 +341,6 @@ func WriteStalls(ctx context.Context, q Queries, stalls []schedule.StallChange) 
 	return nil
 }
 
-// PruneQueues are the statements that delete up to $2 requests, events, ended groups and minutes of queues
+// PruneQueues are the statements that delete up to $2 inbox entries, batches, events of topics, requests, events, ended groups and minutes of queues
 // from before $1.
-var PruneQueues = []string{sqlPruneQueueRequests, sqlPruneQueueEvents, sqlPruneLimitRates, sqlPruneJobGroups, sqlPruneShares, sqlPruneQueueMinutes}
+var PruneQueues = []string{sqlPruneInbox, sqlPruneTaken, sqlPruneTopicEvents, sqlPruneQueueRequests, sqlPruneQueueEvents, sqlPruneLimitRates, sqlPruneJobGroups, sqlPruneShares, sqlPruneQueueMinutes}

@@ -14,9 +14,9 @@ import (
 // ScheduleRow is a schedule as it is scanned. A schedule that cannot be read must not stop
 // the others.
 type ScheduleRow struct {
-	row                   schedule.Schedule
-	labels, expect, retry string // JSON
-	limits                schedule.Limits
+	row                            schedule.Schedule
+	labels, expect, retry, consume string // JSON
+	limits                         schedule.Limits
 }
 
 // Targets are those of a statement that selects all columns of schedules.
@@ -26,7 +26,7 @@ func (r *ScheduleRow) Targets() []any {
 		&s.ScheduleID, &s.WorkflowID, &s.Version, &s.UserID, &s.CronExpr, &s.IntervalMS, &s.OnceAt,
 		&s.Timezone, &s.StartAt, &s.EndAt, &s.DST, &s.JitterMS,
 		&s.OverlapPolicy, &s.OverlapKey, &s.MaxQueued, &s.CatchupPolicy, &s.CatchupWindowMS, &s.RunTimeoutMS, &s.Priority,
-		&s.Input, &s.ExecutionGrantID, &r.labels, &s.ManagedBy, &r.expect, &s.LaunchTimeoutMS, &r.retry, &s.QueueID, &r.limits, &s.Webhook, &s.MaxRunMS, &s.ExpiresMS, &s.FairKey, &s.Group,
+		&s.Input, &s.ExecutionGrantID, &r.labels, &s.ManagedBy, &r.expect, &s.LaunchTimeoutMS, &r.retry, &s.QueueID, &r.limits, &s.Webhook, &s.MaxRunMS, &s.ExpiresMS, &s.FairKey, &s.Group, &r.consume,
 		&s.Revision, &s.RevisedAt, &s.NextRunAt, &s.PlanAt,
 		&s.Backlog.From, &s.Backlog.Until, &s.Backlog.Revision, &s.Backlog.At, &s.PlanFailures,
 		&s.Pause.Paused, &s.Pause.Note, &s.Pause.By, &s.Pause.Until,
@@ -53,6 +53,8 @@ func (r *ScheduleRow) Schedule(bad error) (schedule.Schedule, error) {
 	note("expect", err)
 	s.Retry, err = schedule.ParseRetry(r.retry)
 	note("retry", err)
+	s.Consume, err = schedule.ConsumeOf(r.consume)
+	note("consume", err)
 	note("dst", known(s.DST, schedule.DSTVixie, schedule.DSTLiteral))
 	note("overlap_policy", known(s.OverlapPolicy, schedule.OverlapPolicies...))
 	note("catchup_policy", known(s.CatchupPolicy, schedule.CatchupPolicies...))

@@ -57,6 +57,10 @@ type Dialect struct {
 	// CancelMembers cancels open members of a group as the step says, without those that others have
 	// locked, and counts them. It does not settle the group.
 	CancelMembers func(context.Context, Queries, ledger.MemberStep, time.Time) (int, error)
+	// InsertPlanned inserts planned runs whose keys are new, notes them for their leader, and counts them.
+	InsertPlanned func(context.Context, Queries, []schedule.Run, time.Time) (int, error)
+	// NoteWoken notes for their leaders that consumers have a wake row, and wakes these after the commit.
+	NoteWoken func(context.Context, Queries, []WokenConsumer) error
 	// WakeQueues wakes those who admit runs, after the commit. placed are runs that may wait before
 	// others from now on.
 	WakeQueues  func(q Queries, placed ...*schedule.Run)
@@ -105,6 +109,19 @@ type Statements struct {
 	UniquesOfRuns                                                                                 string // those that the runs of the keys in $1 hold
 	CountMinute                                                                                   string // adds to a row of queue_minutes; $3 is the number of a schedule
 	OverlapKeys                                                                                   string // of policy coalesce, of an owner or with "" of all, after $2, $3 of them
+	Unsubscribe                                                                                   string // the schedules in $1; returns those that had a subscription
+	SubscriptionsOf                                                                               string // of owner $1 to the topics in $2, and those to prefixes
+	DrawEvents                                                                                    string // up to $1 numbers above all earlier ones, one at least
+	InsertEvents                                                                                  string // of owner $1 at $2, those of the rows in $3 that are new; returns them
+	EventsByID                                                                                    string // of owner $1, by rows of topic, source and event_id
+	InsertInbox                                                                                   string // at $1, for rows of sid and seq
+	WakeConsumers                                                                                 string // rows of sid, bucket and fire_at; locks all, writes those that are new or earlier, and returns these
+	WakesOfSchedules, WakesOfBuckets                                                              string
+	LockWakes                                                                                     string // of the schedules in $1, in the order of their numbers, without those that others have locked
+	ReadReady                                                                                     string // for rows of sid: up to $2 pending entries of each, oldest first
+	ReserveEvents                                                                                 string // of consumer $1 at $2 for the run $3, the rows of seq and round in $4 that are pending
+	SkipEvents                                                                                    string // the same, with a reason for the run
+	HandlersOf                                                                                    string // of the keys in $1, those of consumers
 	DrawPositions                                                                                 string // $1 values above all earlier ones; returns the first
 }
 

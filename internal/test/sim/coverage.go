@@ -40,6 +40,7 @@ const (
 	siteReclaim
 	siteSettle
 	siteSweep
+	siteTake
 	siteLoadOpen
 	siteCancelRequests
 	siteTakeover

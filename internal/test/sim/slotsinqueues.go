@@ -85,7 +85,7 @@ func (l *ledgerWatch) claimPassed(claim *ledger.Claim, out *ledger.Claimed) {
 		l.coverage.situations[slotEnteredFull].Add(1)
 	}
 	for r := range claim.State.All() {
-		due := r.Status == schedule.StatusPlanned && !r.Waiting && !r.Exclusive && !r.Automatic && !r.FireAt.After(claim.Pass.Now)
+		due := r.Status == schedule.StatusPlanned && r.WaitingSince.IsZero() && !r.Exclusive && !r.Automatic && !r.FireAt.After(claim.Pass.Now)
 		if f := l.lives[r.ScheduleID]; due && f != nil && f.queueOf[r.Revision] != "" && !over[r.Key] {
 			l.violation("%s run_at %s is due, and a claim with %d free launches left it out of its queue", r.ScheduleID, l.at(r.RunAt), claim.Pass.Limit)
 		}

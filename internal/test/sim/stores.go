@@ -8,6 +8,7 @@ import (
 	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/store/memory"
+	"github.com/carillon/carillon/internal/topic"
 )
 
 // store is one process' access to the ledger: every method is a call that can fail.
@@ -139,6 +140,20 @@ func (s store) Sweep(ctx context.Context, req schedule.SweepRequest) (out ledger
 		return err
 	})
 	return out, err
+}
+
+// Take looks at consumers.
+func (s store) Take(ctx context.Context, req ledger.TakeRequest) (out ledger.Taken, err error) {
+	err = s.lead(ctx, siteTake, req.Term, shard(req.Term), func() (err error) {
+		out, err = s.ledger.Take(context.WithoutCancel(ctx), req)
+		return err
+	})
+	return out, err
+}
+
+// EventsOf returns what a run of a consumer has taken.
+func (s store) EventsOf(ctx context.Context, key schedule.Key) (*topic.Batch, error) {
+	return s.ledger.EventsOf(ctx, key)
 }
 
 func (s store) CancelRequests(ctx context.Context, keys []schedule.Key) (runs []schedule.Run, err error) {

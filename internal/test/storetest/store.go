@@ -62,6 +62,7 @@ type Store interface {
 	registrar.EnqueueStore
 	registrar.CopyStore
 	registrar.ReservationStore
+	registrar.EventStore
 
 	// Listen calls wake, with the first and the last of the hash buckets concerned
 	// or with all, whenever a run was inserted by ChangeSchedules or ChangeRun, a
@@ -168,6 +169,7 @@ var topics = []topic{
 	{name: "groups of runs", checks: jobGroups},
 	{name: "ends of groups", checks: groupEnds},
 	{name: "groups of slots", checks: slotGroupChecks},
+	{name: "events", checks: eventChecks},
 	{name: "enqueue", checks: enqueues},
 	{name: "admit", checks: admits},
 	{name: "changes of queued runs", checks: queuedChanges},

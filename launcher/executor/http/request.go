@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/topic"
 	"github.com/carillon/carillon/launcher"
 )
 
@@ -38,6 +39,9 @@ type runBody struct {
 	GroupID          string          `json:"group_id,omitempty"`
 	Input            json.RawMessage `json:"input"` // null when there is none
 	DAG              json.RawMessage `json:"dag,omitempty"`
+	Handler          *handlerBody    `json:"handler,omitempty"`
+	Events           []topic.Body    `json:"events,omitempty"`
+	EventsDigest     string          `json:"events_digest,omitempty"`
 	ReportURL        string          `json:"report_url,omitempty"`
 	ReportToken      string          `json:"report_token,omitempty"`
 }
@@ -50,7 +54,8 @@ func (c Config) carillonRequest(call launcher.Call) (request, error) {
 		ScheduledFor: call.ScheduledFor.UTC().Format(time.RFC3339Nano), Trigger: string(call.Trigger),
 		Attempt: call.Attempt, MaxAttempts: call.MaxAttempts, Epoch: call.Epoch, Environment: c.Environment, ExecutionGrantID: call.ExecutionGrantID,
 		QueueID: call.QueueID, GroupID: call.GroupID,
-		Input: call.Input, DAG: call.DAG, ReportURL: call.ReportURL, ReportToken: call.ReportToken,
+		Input: call.Input, DAG: call.DAG, Handler: handlerOf(call.Events), Events: call.Events.Bodies(), EventsDigest: digestOf(call.Events),
+		ReportURL: call.ReportURL, ReportToken: call.ReportToken,
 	})
 	if err != nil {
 		return request{}, err
@@ -108,6 +113,9 @@ func (c Config) cancelRequest(ref schedule.CancelRequest) (request, error) {
 type graphBody struct {
 	ExecutionGrantID string          `json:"executionGrantId"`
 	Input            json.RawMessage `json:"input"`
+	Handler          *handlerBody    `json:"handler,omitempty"`
+	Events           []topic.Body    `json:"events,omitempty"`
+	EventsDigest     string          `json:"eventsDigest,omitempty"`
 }
 
 // graphRequest is the request in the dialect graph.
@@ -115,7 +123,9 @@ func (c Config) graphRequest(call launcher.Call) (request, error) {
 	if len(call.Input) == 0 {
 		call.Input = json.RawMessage("{}") // that API knows no graph without an input
 	}
-	body, err := encode(graphBody{ExecutionGrantID: call.ExecutionGrantID, Input: call.Input})
+	body, err := encode(graphBody{
+		ExecutionGrantID: call.ExecutionGrantID, Input: call.Input, Handler: handlerOf(call.Events), Events: call.Events.Bodies(), EventsDigest: digestOf(call.Events),
+	})
 	if err != nil {
 		return request{}, err
 	}

@@ -53,6 +53,9 @@ func (s *scene) stepEnv(e *Executor, step *Step, ended map[string]*StepResult) [
 		"CARILLON_WORK_DIR="+s.workDir,
 		"CARILLON_RUN_DIR="+filepath.Join(s.runDir, "files"),
 	)
+	if s.call.Events != nil {
+		env = append(env, "CARILLON_EVENTS="+s.eventsFile())
+	}
 	if e.cfg.BaseURL != "" {
 		env = append(env, "CARILLON_URL="+strings.TrimRight(e.cfg.BaseURL, "/"))
 	}

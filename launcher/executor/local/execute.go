@@ -61,11 +61,22 @@ func (s *scene) prepare(work string, as *account) error {
 	if err := os.WriteFile(input, s.call.Input, 0o600); err != nil {
 		return fmt.Errorf("write the input: %w", err)
 	}
-	if err := errors.Join(as.passes(filepath.Dir(s.runDir), s.runDir), as.owns(s.workDir, filepath.Join(s.runDir, "files"), input)); err != nil {
+	files := []string{s.workDir, filepath.Join(s.runDir, "files"), input}
+	if s.call.Events != nil {
+		events := s.eventsFile()
+		if err := os.WriteFile(events, s.call.Events, 0o600); err != nil {
+			return fmt.Errorf("write the events: %w", err)
+		}
+		files = append(files, events)
+	}
+	if err := errors.Join(as.passes(filepath.Dir(s.runDir), s.runDir), as.owns(files...)); err != nil {
 		return fmt.Errorf("hand the run's folders over to the user of the commands: %w", err)
 	}
 	return nil
 }
+
+// eventsFile is the file of the events of a consumer's run.
+func (s *scene) eventsFile() string { return filepath.Join(s.runDir, "events.json") }
 
 // outcome derives the run's result from those of its steps: stopped from outside,
 // else the first failed step without continue_on_error, else success.

@@ -256,10 +256,17 @@ func (e *Executor) acceptedOf(call launcher.Call) accepted {
 	if timeout <= 0 {
 		timeout = schedule.DefaultRunTimeout
 	}
+	var events json.RawMessage
+	if call.Events != nil {
+		var err error
+		if events, err = json.Marshal(call.Events.Bodies()); err != nil {
+			panic("the data of an event are not JSON: " + err.Error()) // the registrar has checked them
+		}
+	}
 	return accepted{
 		Key: call.Key.String(), ScheduleID: call.ScheduleID, WorkflowID: call.WorkflowID, Version: call.Version,
 		UserID: call.UserID, ScheduledFor: call.ScheduledFor.UTC(), Trigger: string(call.Trigger), Attempt: call.Attempt,
-		RunTimeout: timeout, Input: input, DAG: call.DAG, AcceptedAt: e.cfg.Now().UTC(),
+		RunTimeout: timeout, Input: input, Events: events, DAG: call.DAG, AcceptedAt: e.cfg.Now().UTC(),
 	}
 }
 

@@ -25,6 +25,7 @@ type accepted struct {
 	Attempt      int32           `json:"attempt"`
 	RunTimeout   time.Duration   `json:"run_timeout_ns"`
 	Input        json.RawMessage `json:"input"`
+	Events       json.RawMessage `json:"events,omitempty"` // of a run of a consumer
 	DAG          json.RawMessage `json:"dag"`
 	AcceptedAt   time.Time       `json:"accepted_at"`
 }

@@ -57,7 +57,14 @@ type ExecutorRunRequest struct {
 	// Dispatch queue of the run. Empty: it is in none.
 	QueueId string `protobuf:"bytes,18,opt,name=queue_id,json=queueId,proto3" json:"queue_id,omitempty"`
 	// Group of runs of that queue. Empty: the run is in none.
-	GroupId       string `protobuf:"bytes,19,opt,name=group_id,json=groupId,proto3" json:"group_id,omitempty"`
+	GroupId string `protobuf:"bytes,19,opt,name=group_id,json=groupId,proto3" json:"group_id,omitempty"`
+	// Of a run of a consumer: its events, the oldest first. A redelivery has the
+	// same ones.
+	Events []*ExecutorEvent `protobuf:"bytes,20,rep,name=events,proto3" json:"events,omitempty"`
+	// sha256 of the batch, as 64 hex digits. Empty: the run has no events.
+	EventsDigest string `protobuf:"bytes,21,opt,name=events_digest,json=eventsDigest,proto3" json:"events_digest,omitempty"`
+	// The key of the first attempt with these events.
+	RootKey       string `protobuf:"bytes,22,opt,name=root_key,json=rootKey,proto3" json:"root_key,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -225,6 +232,139 @@ func (x *ExecutorRunRequest) GetGroupId() string {
 	return ""
 }
 
+func (x *ExecutorRunRequest) GetEvents() []*ExecutorEvent {
+	if x != nil {
+		return x.Events
+	}
+	return nil
+}
+
+func (x *ExecutorRunRequest) GetEventsDigest() string {
+	if x != nil {
+		return x.EventsDigest
+	}
+	return ""
+}
+
+func (x *ExecutorRunRequest) GetRootKey() string {
+	if x != nil {
+		return x.RootKey
+	}
+	return ""
+}
+
+// ExecutorEvent is an event of a consumer's run.
+type ExecutorEvent struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Topic   string                 `protobuf:"bytes,1,opt,name=topic,proto3" json:"topic,omitempty"`
+	EventId string                 `protobuf:"bytes,2,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
+	Source  string                 `protobuf:"bytes,3,opt,name=source,proto3" json:"source,omitempty"`
+	Type    string                 `protobuf:"bytes,4,opt,name=type,proto3" json:"type,omitempty"`
+	Subject string                 `protobuf:"bytes,5,opt,name=subject,proto3" json:"subject,omitempty"`
+	// As the publisher gave it.
+	Time *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=time,proto3" json:"time,omitempty"`
+	// Raw JSON.
+	Data []byte `protobuf:"bytes,7,opt,name=data,proto3" json:"data,omitempty"`
+	// 1 = published.
+	Round         uint32                 `protobuf:"varint,8,opt,name=round,proto3" json:"round,omitempty"`
+	PublishedAt   *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=published_at,json=publishedAt,proto3" json:"published_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExecutorEvent) Reset() {
+	*x = ExecutorEvent{}
+	mi := &file_carillon_v1_executor_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExecutorEvent) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExecutorEvent) ProtoMessage() {}
+
+func (x *ExecutorEvent) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_executor_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExecutorEvent.ProtoReflect.Descriptor instead.
+func (*ExecutorEvent) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_executor_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *ExecutorEvent) GetTopic() string {
+	if x != nil {
+		return x.Topic
+	}
+	return ""
+}
+
+func (x *ExecutorEvent) GetEventId() string {
+	if x != nil {
+		return x.EventId
+	}
+	return ""
+}
+
+func (x *ExecutorEvent) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
+}
+
+func (x *ExecutorEvent) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
+func (x *ExecutorEvent) GetSubject() string {
+	if x != nil {
+		return x.Subject
+	}
+	return ""
+}
+
+func (x *ExecutorEvent) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+func (x *ExecutorEvent) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+func (x *ExecutorEvent) GetRound() uint32 {
+	if x != nil {
+		return x.Round
+	}
+	return 0
+}
+
+func (x *ExecutorEvent) GetPublishedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.PublishedAt
+	}
+	return nil
+}
+
 type ExecutorRunResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The executor's own id of the run.
@@ -254,7 +394,7 @@ type ExecutorRunResponse struct {
 
 func (x *ExecutorRunResponse) Reset() {
 	*x = ExecutorRunResponse{}
-	mi := &file_carillon_v1_executor_proto_msgTypes[1]
+	mi := &file_carillon_v1_executor_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -266,7 +406,7 @@ func (x *ExecutorRunResponse) String() string {
 func (*ExecutorRunResponse) ProtoMessage() {}
 
 func (x *ExecutorRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_executor_proto_msgTypes[1]
+	mi := &file_carillon_v1_executor_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -279,7 +419,7 @@ func (x *ExecutorRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecutorRunResponse.ProtoReflect.Descriptor instead.
 func (*ExecutorRunResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_executor_proto_rawDescGZIP(), []int{1}
+	return file_carillon_v1_executor_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *ExecutorRunResponse) GetRunId() string {
@@ -366,7 +506,7 @@ type ExecutorRunBatchRequest struct {
 
 func (x *ExecutorRunBatchRequest) Reset() {
 	*x = ExecutorRunBatchRequest{}
-	mi := &file_carillon_v1_executor_proto_msgTypes[2]
+	mi := &file_carillon_v1_executor_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -378,7 +518,7 @@ func (x *ExecutorRunBatchRequest) String() string {
 func (*ExecutorRunBatchRequest) ProtoMessage() {}
 
 func (x *ExecutorRunBatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_executor_proto_msgTypes[2]
+	mi := &file_carillon_v1_executor_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -391,7 +531,7 @@ func (x *ExecutorRunBatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecutorRunBatchRequest.ProtoReflect.Descriptor instead.
 func (*ExecutorRunBatchRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_executor_proto_rawDescGZIP(), []int{2}
+	return file_carillon_v1_executor_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *ExecutorRunBatchRequest) GetCalls() []*ExecutorRunBatchCall {
@@ -422,7 +562,7 @@ type ExecutorRunBatchCall struct {
 
 func (x *ExecutorRunBatchCall) Reset() {
 	*x = ExecutorRunBatchCall{}
-	mi := &file_carillon_v1_executor_proto_msgTypes[3]
+	mi := &file_carillon_v1_executor_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -434,7 +574,7 @@ func (x *ExecutorRunBatchCall) String() string {
 func (*ExecutorRunBatchCall) ProtoMessage() {}
 
 func (x *ExecutorRunBatchCall) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_executor_proto_msgTypes[3]
+	mi := &file_carillon_v1_executor_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -447,7 +587,7 @@ func (x *ExecutorRunBatchCall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecutorRunBatchCall.ProtoReflect.Descriptor instead.
 func (*ExecutorRunBatchCall) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_executor_proto_rawDescGZIP(), []int{3}
+	return file_carillon_v1_executor_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *ExecutorRunBatchCall) GetRun() *ExecutorRunRequest {
@@ -485,7 +625,7 @@ type ExecutorRunBatchResponse struct {
 
 func (x *ExecutorRunBatchResponse) Reset() {
 	*x = ExecutorRunBatchResponse{}
-	mi := &file_carillon_v1_executor_proto_msgTypes[4]
+	mi := &file_carillon_v1_executor_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -497,7 +637,7 @@ func (x *ExecutorRunBatchResponse) String() string {
 func (*ExecutorRunBatchResponse) ProtoMessage() {}
 
 func (x *ExecutorRunBatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_executor_proto_msgTypes[4]
+	mi := &file_carillon_v1_executor_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -510,7 +650,7 @@ func (x *ExecutorRunBatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecutorRunBatchResponse.ProtoReflect.Descriptor instead.
 func (*ExecutorRunBatchResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_executor_proto_rawDescGZIP(), []int{4}
+	return file_carillon_v1_executor_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ExecutorRunBatchResponse) GetAnswers() []*ExecutorRunBatchAnswer {
@@ -545,7 +685,7 @@ type ExecutorRunBatchAnswer struct {
 
 func (x *ExecutorRunBatchAnswer) Reset() {
 	*x = ExecutorRunBatchAnswer{}
-	mi := &file_carillon_v1_executor_proto_msgTypes[5]
+	mi := &file_carillon_v1_executor_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -557,7 +697,7 @@ func (x *ExecutorRunBatchAnswer) String() string {
 func (*ExecutorRunBatchAnswer) ProtoMessage() {}
 
 func (x *ExecutorRunBatchAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_executor_proto_msgTypes[5]
+	mi := &file_carillon_v1_executor_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -570,7 +710,7 @@ func (x *ExecutorRunBatchAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecutorRunBatchAnswer.ProtoReflect.Descriptor instead.
 func (*ExecutorRunBatchAnswer) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_executor_proto_rawDescGZIP(), []int{5}
+	return file_carillon_v1_executor_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ExecutorRunBatchAnswer) GetNumber() uint64 {
@@ -627,7 +767,7 @@ type ExecutorCancelRequest struct {
 
 func (x *ExecutorCancelRequest) Reset() {
 	*x = ExecutorCancelRequest{}
-	mi := &file_carillon_v1_executor_proto_msgTypes[6]
+	mi := &file_carillon_v1_executor_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -639,7 +779,7 @@ func (x *ExecutorCancelRequest) String() string {
 func (*ExecutorCancelRequest) ProtoMessage() {}
 
 func (x *ExecutorCancelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_executor_proto_msgTypes[6]
+	mi := &file_carillon_v1_executor_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -652,7 +792,7 @@ func (x *ExecutorCancelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecutorCancelRequest.ProtoReflect.Descriptor instead.
 func (*ExecutorCancelRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_executor_proto_rawDescGZIP(), []int{6}
+	return file_carillon_v1_executor_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ExecutorCancelRequest) GetIdempotencyKey() string {
@@ -714,7 +854,7 @@ type ExecutorCancelResponse struct {
 
 func (x *ExecutorCancelResponse) Reset() {
 	*x = ExecutorCancelResponse{}
-	mi := &file_carillon_v1_executor_proto_msgTypes[7]
+	mi := &file_carillon_v1_executor_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -726,7 +866,7 @@ func (x *ExecutorCancelResponse) String() string {
 func (*ExecutorCancelResponse) ProtoMessage() {}
 
 func (x *ExecutorCancelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_executor_proto_msgTypes[7]
+	mi := &file_carillon_v1_executor_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -739,7 +879,7 @@ func (x *ExecutorCancelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecutorCancelResponse.ProtoReflect.Descriptor instead.
 func (*ExecutorCancelResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_executor_proto_rawDescGZIP(), []int{7}
+	return file_carillon_v1_executor_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ExecutorCancelResponse) GetAccepted() bool {
@@ -764,7 +904,7 @@ type ExecutorGetByKeyRequest struct {
 
 func (x *ExecutorGetByKeyRequest) Reset() {
 	*x = ExecutorGetByKeyRequest{}
-	mi := &file_carillon_v1_executor_proto_msgTypes[8]
+	mi := &file_carillon_v1_executor_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -776,7 +916,7 @@ func (x *ExecutorGetByKeyRequest) String() string {
 func (*ExecutorGetByKeyRequest) ProtoMessage() {}
 
 func (x *ExecutorGetByKeyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_executor_proto_msgTypes[8]
+	mi := &file_carillon_v1_executor_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -789,7 +929,7 @@ func (x *ExecutorGetByKeyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecutorGetByKeyRequest.ProtoReflect.Descriptor instead.
 func (*ExecutorGetByKeyRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_executor_proto_rawDescGZIP(), []int{8}
+	return file_carillon_v1_executor_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ExecutorGetByKeyRequest) GetIdempotencyKey() string {
@@ -847,7 +987,7 @@ type ExecutorGetByKeyResponse struct {
 
 func (x *ExecutorGetByKeyResponse) Reset() {
 	*x = ExecutorGetByKeyResponse{}
-	mi := &file_carillon_v1_executor_proto_msgTypes[9]
+	mi := &file_carillon_v1_executor_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -859,7 +999,7 @@ func (x *ExecutorGetByKeyResponse) String() string {
 func (*ExecutorGetByKeyResponse) ProtoMessage() {}
 
 func (x *ExecutorGetByKeyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_executor_proto_msgTypes[9]
+	mi := &file_carillon_v1_executor_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -872,7 +1012,7 @@ func (x *ExecutorGetByKeyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecutorGetByKeyResponse.ProtoReflect.Descriptor instead.
 func (*ExecutorGetByKeyResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_executor_proto_rawDescGZIP(), []int{9}
+	return file_carillon_v1_executor_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ExecutorGetByKeyResponse) GetRunId() string {
@@ -949,7 +1089,7 @@ var File_carillon_v1_executor_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_executor_proto_rawDesc = "" +
 	"\n" +
-	"\x1acarillon/v1/executor.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x18carillon/v1/result.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe4\x05\n" +
+	"\x1acarillon/v1/executor.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x18carillon/v1/result.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xdf\x06\n" +
 	"\x12ExecutorRunRequest\x12E\n" +
 	"\x0fidempotency_key\x18\x01 \x01(\tB\x1c\xe2A\x01\x02\xbaH\x15\xc8\x01\x01r\x102\x0e^[0-9a-f]{64}$R\x0eidempotencyKey\x12\x1f\n" +
 	"\vschedule_id\x18\x02 \x01(\tR\n" +
@@ -958,8 +1098,8 @@ const file_carillon_v1_executor_proto_rawDesc = "" +
 	"workflowId\x12\x1e\n" +
 	"\aversion\x18\x04 \x01(\x05B\x04\xe2A\x01\x02R\aversion\x12\x1d\n" +
 	"\auser_id\x18\x05 \x01(\tB\x04\xe2A\x01\x02R\x06userId\x12E\n" +
-	"\rscheduled_for\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampB\x04\xe2A\x01\x02R\fscheduledFor\x12P\n" +
-	"\atrigger\x18\a \x01(\tB6\xbaH3r1R\bscheduleR\acatchupR\x06manualR\bbackfillR\x05retryR\x03jobR\atrigger\x12\x18\n" +
+	"\rscheduled_for\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampB\x04\xe2A\x01\x02R\fscheduledFor\x12W\n" +
+	"\atrigger\x18\a \x01(\tB=\xbaH:r8R\bscheduleR\acatchupR\x06manualR\bbackfillR\x05retryR\x03jobR\x05eventR\atrigger\x12\x18\n" +
 	"\aattempt\x18\b \x01(\x05R\aattempt\x12\x14\n" +
 	"\x05epoch\x18\t \x01(\rR\x05epoch\x12,\n" +
 	"\x12execution_grant_id\x18\n" +
@@ -973,7 +1113,20 @@ const file_carillon_v1_executor_proto_rawDesc = "" +
 	"\venvironment\x18\x10 \x01(\tR\venvironment\x12!\n" +
 	"\fmax_attempts\x18\x11 \x01(\x05R\vmaxAttempts\x12\x19\n" +
 	"\bqueue_id\x18\x12 \x01(\tR\aqueueId\x12\x19\n" +
-	"\bgroup_id\x18\x13 \x01(\tR\agroupId\"\x9d\x03\n" +
+	"\bgroup_id\x18\x13 \x01(\tR\agroupId\x122\n" +
+	"\x06events\x18\x14 \x03(\v2\x1a.carillon.v1.ExecutorEventR\x06events\x12#\n" +
+	"\revents_digest\x18\x15 \x01(\tR\feventsDigest\x12\x19\n" +
+	"\broot_key\x18\x16 \x01(\tR\arootKey\"\x9f\x02\n" +
+	"\rExecutorEvent\x12\x14\n" +
+	"\x05topic\x18\x01 \x01(\tR\x05topic\x12\x19\n" +
+	"\bevent_id\x18\x02 \x01(\tR\aeventId\x12\x16\n" +
+	"\x06source\x18\x03 \x01(\tR\x06source\x12\x12\n" +
+	"\x04type\x18\x04 \x01(\tR\x04type\x12\x18\n" +
+	"\asubject\x18\x05 \x01(\tR\asubject\x12.\n" +
+	"\x04time\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x12\n" +
+	"\x04data\x18\a \x01(\fR\x04data\x12\x14\n" +
+	"\x05round\x18\b \x01(\rR\x05round\x12=\n" +
+	"\fpublished_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\vpublishedAt\"\x9d\x03\n" +
 	"\x13ExecutorRunResponse\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12C\n" +
 	"\x06status\x18\x02 \x01(\tB+\xbaH(\xd8\x01\x01r#R\bENQUEUEDR\aSUCCESSR\x06FAILEDR\x06SNOOZER\x06status\x12\x1d\n" +
@@ -1058,44 +1211,48 @@ func file_carillon_v1_executor_proto_rawDescGZIP() []byte {
 	return file_carillon_v1_executor_proto_rawDescData
 }
 
-var file_carillon_v1_executor_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_carillon_v1_executor_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_carillon_v1_executor_proto_goTypes = []any{
 	(*ExecutorRunRequest)(nil),       // 0: carillon.v1.ExecutorRunRequest
-	(*ExecutorRunResponse)(nil),      // 1: carillon.v1.ExecutorRunResponse
-	(*ExecutorRunBatchRequest)(nil),  // 2: carillon.v1.ExecutorRunBatchRequest
-	(*ExecutorRunBatchCall)(nil),     // 3: carillon.v1.ExecutorRunBatchCall
-	(*ExecutorRunBatchResponse)(nil), // 4: carillon.v1.ExecutorRunBatchResponse
-	(*ExecutorRunBatchAnswer)(nil),   // 5: carillon.v1.ExecutorRunBatchAnswer
-	(*ExecutorCancelRequest)(nil),    // 6: carillon.v1.ExecutorCancelRequest
-	(*ExecutorCancelResponse)(nil),   // 7: carillon.v1.ExecutorCancelResponse
-	(*ExecutorGetByKeyRequest)(nil),  // 8: carillon.v1.ExecutorGetByKeyRequest
-	(*ExecutorGetByKeyResponse)(nil), // 9: carillon.v1.ExecutorGetByKeyResponse
-	(*timestamppb.Timestamp)(nil),    // 10: google.protobuf.Timestamp
-	(*RunArtifact)(nil),              // 11: carillon.v1.RunArtifact
+	(*ExecutorEvent)(nil),            // 1: carillon.v1.ExecutorEvent
+	(*ExecutorRunResponse)(nil),      // 2: carillon.v1.ExecutorRunResponse
+	(*ExecutorRunBatchRequest)(nil),  // 3: carillon.v1.ExecutorRunBatchRequest
+	(*ExecutorRunBatchCall)(nil),     // 4: carillon.v1.ExecutorRunBatchCall
+	(*ExecutorRunBatchResponse)(nil), // 5: carillon.v1.ExecutorRunBatchResponse
+	(*ExecutorRunBatchAnswer)(nil),   // 6: carillon.v1.ExecutorRunBatchAnswer
+	(*ExecutorCancelRequest)(nil),    // 7: carillon.v1.ExecutorCancelRequest
+	(*ExecutorCancelResponse)(nil),   // 8: carillon.v1.ExecutorCancelResponse
+	(*ExecutorGetByKeyRequest)(nil),  // 9: carillon.v1.ExecutorGetByKeyRequest
+	(*ExecutorGetByKeyResponse)(nil), // 10: carillon.v1.ExecutorGetByKeyResponse
+	(*timestamppb.Timestamp)(nil),    // 11: google.protobuf.Timestamp
+	(*RunArtifact)(nil),              // 12: carillon.v1.RunArtifact
 }
 var file_carillon_v1_executor_proto_depIdxs = []int32{
-	10, // 0: carillon.v1.ExecutorRunRequest.scheduled_for:type_name -> google.protobuf.Timestamp
-	11, // 1: carillon.v1.ExecutorRunResponse.artifacts:type_name -> carillon.v1.RunArtifact
-	3,  // 2: carillon.v1.ExecutorRunBatchRequest.calls:type_name -> carillon.v1.ExecutorRunBatchCall
-	0,  // 3: carillon.v1.ExecutorRunBatchCall.run:type_name -> carillon.v1.ExecutorRunRequest
-	5,  // 4: carillon.v1.ExecutorRunBatchResponse.answers:type_name -> carillon.v1.ExecutorRunBatchAnswer
-	1,  // 5: carillon.v1.ExecutorRunBatchAnswer.outcome:type_name -> carillon.v1.ExecutorRunResponse
-	10, // 6: carillon.v1.ExecutorCancelRequest.scheduled_for:type_name -> google.protobuf.Timestamp
-	10, // 7: carillon.v1.ExecutorGetByKeyRequest.scheduled_for:type_name -> google.protobuf.Timestamp
-	11, // 8: carillon.v1.ExecutorGetByKeyResponse.artifacts:type_name -> carillon.v1.RunArtifact
-	0,  // 9: carillon.v1.Executor.Run:input_type -> carillon.v1.ExecutorRunRequest
-	2,  // 10: carillon.v1.Executor.RunBatch:input_type -> carillon.v1.ExecutorRunBatchRequest
-	6,  // 11: carillon.v1.Executor.Cancel:input_type -> carillon.v1.ExecutorCancelRequest
-	8,  // 12: carillon.v1.Executor.GetByKey:input_type -> carillon.v1.ExecutorGetByKeyRequest
-	1,  // 13: carillon.v1.Executor.Run:output_type -> carillon.v1.ExecutorRunResponse
-	4,  // 14: carillon.v1.Executor.RunBatch:output_type -> carillon.v1.ExecutorRunBatchResponse
-	7,  // 15: carillon.v1.Executor.Cancel:output_type -> carillon.v1.ExecutorCancelResponse
-	9,  // 16: carillon.v1.Executor.GetByKey:output_type -> carillon.v1.ExecutorGetByKeyResponse
-	13, // [13:17] is the sub-list for method output_type
-	9,  // [9:13] is the sub-list for method input_type
-	9,  // [9:9] is the sub-list for extension type_name
-	9,  // [9:9] is the sub-list for extension extendee
-	0,  // [0:9] is the sub-list for field type_name
+	11, // 0: carillon.v1.ExecutorRunRequest.scheduled_for:type_name -> google.protobuf.Timestamp
+	1,  // 1: carillon.v1.ExecutorRunRequest.events:type_name -> carillon.v1.ExecutorEvent
+	11, // 2: carillon.v1.ExecutorEvent.time:type_name -> google.protobuf.Timestamp
+	11, // 3: carillon.v1.ExecutorEvent.published_at:type_name -> google.protobuf.Timestamp
+	12, // 4: carillon.v1.ExecutorRunResponse.artifacts:type_name -> carillon.v1.RunArtifact
+	4,  // 5: carillon.v1.ExecutorRunBatchRequest.calls:type_name -> carillon.v1.ExecutorRunBatchCall
+	0,  // 6: carillon.v1.ExecutorRunBatchCall.run:type_name -> carillon.v1.ExecutorRunRequest
+	6,  // 7: carillon.v1.ExecutorRunBatchResponse.answers:type_name -> carillon.v1.ExecutorRunBatchAnswer
+	2,  // 8: carillon.v1.ExecutorRunBatchAnswer.outcome:type_name -> carillon.v1.ExecutorRunResponse
+	11, // 9: carillon.v1.ExecutorCancelRequest.scheduled_for:type_name -> google.protobuf.Timestamp
+	11, // 10: carillon.v1.ExecutorGetByKeyRequest.scheduled_for:type_name -> google.protobuf.Timestamp
+	12, // 11: carillon.v1.ExecutorGetByKeyResponse.artifacts:type_name -> carillon.v1.RunArtifact
+	0,  // 12: carillon.v1.Executor.Run:input_type -> carillon.v1.ExecutorRunRequest
+	3,  // 13: carillon.v1.Executor.RunBatch:input_type -> carillon.v1.ExecutorRunBatchRequest
+	7,  // 14: carillon.v1.Executor.Cancel:input_type -> carillon.v1.ExecutorCancelRequest
+	9,  // 15: carillon.v1.Executor.GetByKey:input_type -> carillon.v1.ExecutorGetByKeyRequest
+	2,  // 16: carillon.v1.Executor.Run:output_type -> carillon.v1.ExecutorRunResponse
+	5,  // 17: carillon.v1.Executor.RunBatch:output_type -> carillon.v1.ExecutorRunBatchResponse
+	8,  // 18: carillon.v1.Executor.Cancel:output_type -> carillon.v1.ExecutorCancelResponse
+	10, // 19: carillon.v1.Executor.GetByKey:output_type -> carillon.v1.ExecutorGetByKeyResponse
+	16, // [16:20] is the sub-list for method output_type
+	12, // [12:16] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_carillon_v1_executor_proto_init() }
@@ -1104,15 +1261,15 @@ func file_carillon_v1_executor_proto_init() {
 		return
 	}
 	file_carillon_v1_result_proto_init()
-	file_carillon_v1_executor_proto_msgTypes[1].OneofWrappers = []any{}
-	file_carillon_v1_executor_proto_msgTypes[9].OneofWrappers = []any{}
+	file_carillon_v1_executor_proto_msgTypes[2].OneofWrappers = []any{}
+	file_carillon_v1_executor_proto_msgTypes[10].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_carillon_v1_executor_proto_rawDesc), len(file_carillon_v1_executor_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   10,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

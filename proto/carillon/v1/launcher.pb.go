@@ -925,7 +925,7 @@ var File_carillon_v1_launcher_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_launcher_proto_rawDesc = "" +
 	"\n" +
-	"\x1acarillon/v1/launcher.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1acarillon/v1/executor.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xde\b\n" +
+	"\x1acarillon/v1/launcher.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1acarillon/v1/executor.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe5\b\n" +
 	"\x17RunLauncherStartRequest\x12E\n" +
 	"\x0fidempotency_key\x18\x01 \x01(\tB\x1c\xe2A\x01\x02\xbaH\x15\xc8\x01\x01r\x102\x0e^[0-9a-f]{64}$R\x0eidempotencyKey\x12C\n" +
 	"\vschedule_id\x18\x02 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
@@ -935,8 +935,8 @@ const file_carillon_v1_launcher_proto_rawDesc = "" +
 	"\aversion\x18\x04 \x01(\x05B\v\xe2A\x01\x02\xbaH\x04\x1a\x02(\x01R\aversion\x12L\n" +
 	"\auser_id\x18\x05 \x01(\tB3\xe2A\x01\x02\xbaH,\xc8\x01\x01r'2%^[\\p{L}\\p{M}\\p{N}\\p{P}\\p{S} ]{1,128}$R\x06userId\x12K\n" +
 	"\rscheduled_for\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampB\n" +
-	"\xe2A\x01\x02\xbaH\x03\xc8\x01\x01R\fscheduledFor\x12U\n" +
-	"\atrigger\x18\a \x01(\tB6\xbaH3r1R\bscheduleR\acatchupR\x06manualR\bbackfillR\x05retryR\x03jobH\x00R\atrigger\x88\x01\x01\x12&\n" +
+	"\xe2A\x01\x02\xbaH\x03\xc8\x01\x01R\fscheduledFor\x12\\\n" +
+	"\atrigger\x18\a \x01(\tB=\xbaH:r8R\bscheduleR\acatchupR\x06manualR\bbackfillR\x05retryR\x03jobR\x05eventH\x00R\atrigger\x88\x01\x01\x12&\n" +
 	"\aattempt\x18\b \x01(\x05B\a\xbaH\x04\x1a\x02(\x01H\x01R\aattempt\x88\x01\x01\x12\x14\n" +
 	"\x05epoch\x18\t \x01(\rR\x05epoch\x12P\n" +
 	"\x12execution_grant_id\x18\n" +

@@ -3747,7 +3747,7 @@ var File_carillon_v1_run_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_run_proto_rawDesc = "" +
 	"\n" +
-	"\x15carillon/v1/run.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x18carillon/v1/result.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xcb\x18\n" +
+	"\x15carillon/v1/run.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x18carillon/v1/result.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd2\x18\n" +
 	"\x03Run\x12'\n" +
 	"\x0fidempotency_key\x18\x01 \x01(\tR\x0eidempotencyKey\x12\x1f\n" +
 	"\vschedule_id\x18\x02 \x01(\tR\n" +
@@ -3762,8 +3762,8 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"\x06status\x18\t \x01(\tBQ\xbaHNrLR\aPLANNEDR\tLAUNCHINGR\bENQUEUEDR\aSTARTEDR\aSUCCESSR\x06FAILEDR\aSKIPPEDR\tCANCELLEDR\x06status\x12\xf7\x02\n" +
 	"\x06reason\x18\n" +
 	" \x01(\tB\xde\x02\xbaH\xda\x02\xd8\x01\x01r\xd4\x02R\aoverlapR\x06missedR\n" +
-	"queue_fullR\fqueue_closedR\aexpiredR\tcoalescedR\x06pausedR\adeletedR\rgrant_expiredR\rgrant_revokedR\fgrant_deniedR\x0elaunch_refusedR\x12launch_unavailableR\x12workflow_not_foundR\x0fqueue_not_foundR\x0fworkflow_failedR\atimeoutR\bdeadlineR\x04lostR\breplacedR\tcancelledR\fkey_conflictR\asnoozedR\fsnooze_limitR\vinterruptedR\x12predecessor_failedR\bacceptedR\x06reason\x12P\n" +
-	"\atrigger\x18\v \x01(\tB6\xbaH3r1R\bscheduleR\acatchupR\x06manualR\bbackfillR\x05retryR\x03jobR\atrigger\x12S\n" +
+	"queue_fullR\fqueue_closedR\aexpiredR\tcoalescedR\x06pausedR\adeletedR\rgrant_expiredR\rgrant_revokedR\fgrant_deniedR\x0elaunch_refusedR\x12launch_unavailableR\x12workflow_not_foundR\x0fqueue_not_foundR\x0fworkflow_failedR\atimeoutR\bdeadlineR\x04lostR\breplacedR\tcancelledR\fkey_conflictR\asnoozedR\fsnooze_limitR\vinterruptedR\x12predecessor_failedR\bacceptedR\x06reason\x12W\n" +
+	"\atrigger\x18\v \x01(\tB=\xbaH:r8R\bscheduleR\acatchupR\x06manualR\bbackfillR\x05retryR\x03jobR\x05eventR\atrigger\x12S\n" +
 	"\x0eoverlap_policy\x18\f \x01(\tB,\xbaH)r'R\x05allowR\x04skipR\x05queueR\areplaceR\bcoalesceR\roverlapPolicy\x12\x18\n" +
 	"\aattempt\x18\r \x01(\x05R\aattempt\x12\x19\n" +
 	"\bretry_of\x18\x0e \x01(\tR\aretryOf\x12\x1e\n" +
@@ -3884,7 +3884,7 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"\x0eGetRunResponse\x12\"\n" +
 	"\x03run\x18\x01 \x01(\v2\x10.carillon.v1.RunR\x03run\x12'\n" +
 	"\rfirst_sent_at\x18\x02 \x01(\tH\x00R\vfirstSentAt\x88\x01\x01B\x10\n" +
-	"\x0e_first_sent_at\"\xc9\v\n" +
+	"\x0e_first_sent_at\"\xd0\v\n" +
 	"\x0fListRunsRequest\x12C\n" +
 	"\vschedule_id\x18\x01 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
 	"scheduleId\x12H\n" +
@@ -3893,8 +3893,8 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"workflowId\x12p\n" +
 	"\x06status\x18\x04 \x03(\tBX\xbaHU\x92\x01R\x10\b\"NrLR\aPLANNEDR\tLAUNCHINGR\bENQUEUEDR\aSTARTEDR\aSUCCESSR\x06FAILEDR\aSKIPPEDR\tCANCELLEDR\x06status\x12\xf9\x02\n" +
 	"\x06reason\x18\x05 \x01(\tB\xdb\x02\xbaH\xd7\x02r\xd4\x02R\aoverlapR\x06missedR\n" +
-	"queue_fullR\fqueue_closedR\aexpiredR\tcoalescedR\x06pausedR\adeletedR\rgrant_expiredR\rgrant_revokedR\fgrant_deniedR\x0elaunch_refusedR\x12launch_unavailableR\x12workflow_not_foundR\x0fqueue_not_foundR\x0fworkflow_failedR\atimeoutR\bdeadlineR\x04lostR\breplacedR\tcancelledR\fkey_conflictR\asnoozedR\fsnooze_limitR\vinterruptedR\x12predecessor_failedR\bacceptedH\x00R\x06reason\x88\x01\x01\x12U\n" +
-	"\atrigger\x18\x06 \x01(\tB6\xbaH3r1R\bscheduleR\acatchupR\x06manualR\bbackfillR\x05retryR\x03jobH\x01R\atrigger\x88\x01\x01\x12.\n" +
+	"queue_fullR\fqueue_closedR\aexpiredR\tcoalescedR\x06pausedR\adeletedR\rgrant_expiredR\rgrant_revokedR\fgrant_deniedR\x0elaunch_refusedR\x12launch_unavailableR\x12workflow_not_foundR\x0fqueue_not_foundR\x0fworkflow_failedR\atimeoutR\bdeadlineR\x04lostR\breplacedR\tcancelledR\fkey_conflictR\asnoozedR\fsnooze_limitR\vinterruptedR\x12predecessor_failedR\bacceptedH\x00R\x06reason\x88\x01\x01\x12\\\n" +
+	"\atrigger\x18\x06 \x01(\tB=\xbaH:r8R\bscheduleR\acatchupR\x06manualR\bbackfillR\x05retryR\x03jobR\x05eventH\x01R\atrigger\x88\x01\x01\x12.\n" +
 	"\x04from\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x04from\x12*\n" +
 	"\x02to\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\x02to\x12%\n" +
 	"\tpage_size\x18\t \x01(\rB\b\xbaH\x05*\x03\x18\xc8\x01R\bpageSize\x12'\n" +
@@ -4043,7 +4043,7 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"\x10RedrivenSchedule\x12\x1f\n" +
 	"\vschedule_id\x18\x01 \x01(\tR\n" +
 	"scheduleId\x12\x1a\n" +
-	"\bredriven\x18\x02 \x01(\rR\bredriven\"\x9e\a\n" +
+	"\bredriven\x18\x02 \x01(\rR\bredriven\"\xa5\a\n" +
 	"\x10WatchRunsRequest\x12C\n" +
 	"\vschedule_id\x18\x01 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
 	"scheduleId\x12H\n" +
@@ -4052,15 +4052,15 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"workflowId\x12p\n" +
 	"\x06status\x18\x04 \x03(\tBX\xbaHU\x92\x01R\x10\b\"NrLR\aPLANNEDR\tLAUNCHINGR\bENQUEUEDR\aSTARTEDR\aSUCCESSR\x06FAILEDR\aSKIPPEDR\tCANCELLEDR\x06status\x12\xf9\x02\n" +
 	"\x06reason\x18\x05 \x01(\tB\xdb\x02\xbaH\xd7\x02r\xd4\x02R\aoverlapR\x06missedR\n" +
-	"queue_fullR\fqueue_closedR\aexpiredR\tcoalescedR\x06pausedR\adeletedR\rgrant_expiredR\rgrant_revokedR\fgrant_deniedR\x0elaunch_refusedR\x12launch_unavailableR\x12workflow_not_foundR\x0fqueue_not_foundR\x0fworkflow_failedR\atimeoutR\bdeadlineR\x04lostR\breplacedR\tcancelledR\fkey_conflictR\asnoozedR\fsnooze_limitR\vinterruptedR\x12predecessor_failedR\bacceptedH\x00R\x06reason\x88\x01\x01\x12U\n" +
-	"\atrigger\x18\x06 \x01(\tB6\xbaH3r1R\bscheduleR\acatchupR\x06manualR\bbackfillR\x05retryR\x03jobH\x01R\atrigger\x88\x01\x01\x12.\n" +
+	"queue_fullR\fqueue_closedR\aexpiredR\tcoalescedR\x06pausedR\adeletedR\rgrant_expiredR\rgrant_revokedR\fgrant_deniedR\x0elaunch_refusedR\x12launch_unavailableR\x12workflow_not_foundR\x0fqueue_not_foundR\x0fworkflow_failedR\atimeoutR\bdeadlineR\x04lostR\breplacedR\tcancelledR\fkey_conflictR\asnoozedR\fsnooze_limitR\vinterruptedR\x12predecessor_failedR\bacceptedH\x00R\x06reason\x88\x01\x01\x12\\\n" +
+	"\atrigger\x18\x06 \x01(\tB=\xbaH:r8R\bscheduleR\acatchupR\x06manualR\bbackfillR\x05retryR\x03jobR\x05eventH\x01R\atrigger\x88\x01\x01\x12.\n" +
 	"\x04from\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x04from\x12*\n" +
 	"\x02to\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\x02toB\t\n" +
 	"\a_reasonB\n" +
 	"\n" +
 	"\b_trigger\"7\n" +
 	"\x11WatchRunsResponse\x12\"\n" +
-	"\x03run\x18\x01 \x01(\v2\x10.carillon.v1.RunR\x03run\"\xcf\a\n" +
+	"\x03run\x18\x01 \x01(\v2\x10.carillon.v1.RunR\x03run\"\xd6\a\n" +
 	"\x11ExportRunsRequest\x12C\n" +
 	"\vschedule_id\x18\x01 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
 	"scheduleId\x12H\n" +
@@ -4069,8 +4069,8 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"workflowId\x12p\n" +
 	"\x06status\x18\x04 \x03(\tBX\xbaHU\x92\x01R\x10\b\"NrLR\aPLANNEDR\tLAUNCHINGR\bENQUEUEDR\aSTARTEDR\aSUCCESSR\x06FAILEDR\aSKIPPEDR\tCANCELLEDR\x06status\x12\xf9\x02\n" +
 	"\x06reason\x18\x05 \x01(\tB\xdb\x02\xbaH\xd7\x02r\xd4\x02R\aoverlapR\x06missedR\n" +
-	"queue_fullR\fqueue_closedR\aexpiredR\tcoalescedR\x06pausedR\adeletedR\rgrant_expiredR\rgrant_revokedR\fgrant_deniedR\x0elaunch_refusedR\x12launch_unavailableR\x12workflow_not_foundR\x0fqueue_not_foundR\x0fworkflow_failedR\atimeoutR\bdeadlineR\x04lostR\breplacedR\tcancelledR\fkey_conflictR\asnoozedR\fsnooze_limitR\vinterruptedR\x12predecessor_failedR\bacceptedH\x00R\x06reason\x88\x01\x01\x12U\n" +
-	"\atrigger\x18\x06 \x01(\tB6\xbaH3r1R\bscheduleR\acatchupR\x06manualR\bbackfillR\x05retryR\x03jobH\x01R\atrigger\x88\x01\x01\x12.\n" +
+	"queue_fullR\fqueue_closedR\aexpiredR\tcoalescedR\x06pausedR\adeletedR\rgrant_expiredR\rgrant_revokedR\fgrant_deniedR\x0elaunch_refusedR\x12launch_unavailableR\x12workflow_not_foundR\x0fqueue_not_foundR\x0fworkflow_failedR\atimeoutR\bdeadlineR\x04lostR\breplacedR\tcancelledR\fkey_conflictR\asnoozedR\fsnooze_limitR\vinterruptedR\x12predecessor_failedR\bacceptedH\x00R\x06reason\x88\x01\x01\x12\\\n" +
+	"\atrigger\x18\x06 \x01(\tB=\xbaH:r8R\bscheduleR\acatchupR\x06manualR\bbackfillR\x05retryR\x03jobR\x05eventH\x01R\atrigger\x88\x01\x01\x12.\n" +
 	"\x04from\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x04from\x12*\n" +
 	"\x02to\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\x02to\x12.\n" +
 	"\x05after\x18\t \x01(\tB\x18\xbaH\x15\xd8\x01\x01r\x102\x0e^[0-9a-f]{64}$R\x05afterB\t\n" +

@@ -201,7 +201,9 @@ type Schedule struct {
 	FairKey string `protobuf:"bytes,70,opt,name=fair_key,json=fairKey,proto3" json:"fair_key,omitempty"`
 	// With a queue: the group of its runs. Those of one instant of all schedules
 	// of the owner with this queue and group end together: see Group.
-	Group         string `protobuf:"bytes,71,opt,name=group,proto3" json:"group,omitempty"`
+	Group string `protobuf:"bytes,71,opt,name=group,proto3" json:"group,omitempty"`
+	// Events that start its runs. Null: none.
+	Consume       *Consume `protobuf:"bytes,80,opt,name=consume,proto3" json:"consume,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -584,6 +586,13 @@ func (x *Schedule) GetGroup() string {
 		return x.Group
 	}
 	return ""
+}
+
+func (x *Schedule) GetConsume() *Consume {
+	if x != nil {
+		return x.Consume
+	}
+	return nil
 }
 
 // ScheduleOutcome is how one run of a schedule ended.
@@ -981,7 +990,12 @@ type UpsertScheduleRequest struct {
 	// message: see Group. Runs that enter the queue more than MISFIRE_GRACE_MS
 	// after their slot, caught up ones, backfills, runs by hand and retries by
 	// hand join none. An id. Empty: none.
-	Group         string `protobuf:"bytes,51,opt,name=group,proto3" json:"group,omitempty"`
+	Group string `protobuf:"bytes,51,opt,name=group,proto3" json:"group,omitempty"`
+	// Makes the schedule a consumer: events of these topics of its owner start its
+	// runs, one after the other, each with up to max_events of them. Needs no time
+	// rule and has none. Its overlap_policy is queue, and its retry is by default
+	// 3 attempts of failures that are transient. Null: none.
+	Consume       *Consume `protobuf:"bytes,60,opt,name=consume,proto3" json:"consume,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1273,6 +1287,13 @@ func (x *UpsertScheduleRequest) GetGroup() string {
 		return x.Group
 	}
 	return ""
+}
+
+func (x *UpsertScheduleRequest) GetConsume() *Consume {
+	if x != nil {
+		return x.Consume
+	}
+	return nil
 }
 
 type UpsertScheduleResponse struct {
@@ -3163,7 +3184,9 @@ type ScheduleDefinition struct {
 	FairKey string `protobuf:"bytes,45,opt,name=fair_key,json=fairKey,proto3" json:"fair_key,omitempty"`
 	// With a queue: the group of its runs. Those of one instant of all schedules
 	// of the owner with this queue and group end together: see Group.
-	Group         string `protobuf:"bytes,46,opt,name=group,proto3" json:"group,omitempty"`
+	Group string `protobuf:"bytes,46,opt,name=group,proto3" json:"group,omitempty"`
+	// Events that start its runs. Null: none.
+	Consume       *Consume `protobuf:"bytes,55,opt,name=consume,proto3" json:"consume,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3427,6 +3450,13 @@ func (x *ScheduleDefinition) GetGroup() string {
 		return x.Group
 	}
 	return ""
+}
+
+func (x *ScheduleDefinition) GetConsume() *Consume {
+	if x != nil {
+		return x.Consume
+	}
+	return nil
 }
 
 // ScheduleRevision is one version of a definition, with its author and time.
@@ -4264,7 +4294,7 @@ var File_carillon_v1_schedule_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"\n" +
-	"\x1acarillon/v1/schedule.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x17carillon/v1/alert.proto\x1a\x1acarillon/v1/backfill.proto\x1a\x19carillon/v1/explain.proto\x1a\x1acarillon/v1/forecast.proto\x1a\x17carillon/v1/grant.proto\x1a\x15carillon/v1/run.proto\x1a\x1acarillon/v1/simulate.proto\x1a\x1acarillon/v1/workflow.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x9a\x03\n" +
+	"\x1acarillon/v1/schedule.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x17carillon/v1/alert.proto\x1a\x1acarillon/v1/backfill.proto\x1a\x17carillon/v1/event.proto\x1a\x19carillon/v1/explain.proto\x1a\x1acarillon/v1/forecast.proto\x1a\x17carillon/v1/grant.proto\x1a\x15carillon/v1/run.proto\x1a\x1acarillon/v1/simulate.proto\x1a\x1acarillon/v1/workflow.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x9a\x03\n" +
 	"\vRetryPolicy\x121\n" +
 	"\fmax_attempts\x18\x01 \x01(\rB\t\xbaH\x06*\x04\x18\x19(\x01H\x00R\vmaxAttempts\x88\x01\x01\x121\n" +
 	"\n" +
@@ -4278,7 +4308,7 @@ const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"\r_max_attemptsB\r\n" +
 	"\v_backoff_msB\x11\n" +
 	"\x0f_factor_percentB\x11\n" +
-	"\x0f_max_backoff_ms\"\x9b\x11\n" +
+	"\x0f_max_backoff_ms\"\xcb\x11\n" +
 	"\bSchedule\x12\x1f\n" +
 	"\vschedule_id\x18\x01 \x01(\tR\n" +
 	"scheduleId\x12\x1f\n" +
@@ -4342,7 +4372,8 @@ const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"\n" +
 	"expires_ms\x18= \x01(\rR\texpiresMs\x12\x19\n" +
 	"\bfair_key\x18F \x01(\tR\afairKey\x12\x14\n" +
-	"\x05group\x18G \x01(\tR\x05group\x1a9\n" +
+	"\x05group\x18G \x01(\tR\x05group\x12.\n" +
+	"\aconsume\x18P \x01(\v2\x14.carillon.v1.ConsumeR\aconsume\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa8\x05\n" +
@@ -4373,7 +4404,7 @@ const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"\afire_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x06fireAt\x12\x14\n" +
 	"\x05local\x18\x03 \x01(\tR\x05local\x12\x17\n" +
 	"\x04note\x18\x04 \x01(\tH\x00R\x04note\x88\x01\x01B\a\n" +
-	"\x05_note\"\xbb\x13\n" +
+	"\x05_note\"\xeb\x13\n" +
 	"\x15UpsertScheduleRequest\x12C\n" +
 	"\vschedule_id\x18\x01 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
 	"scheduleId\x12G\n" +
@@ -4429,7 +4460,8 @@ const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"\n" +
 	"expires_ms\x18) \x01(\rB\v\xbaH\b*\x06\x18\x80\x90\xfb\xd3\tH\x0fR\texpiresMs\x88\x01\x01\x12#\n" +
 	"\bfair_key\x182 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x01R\afairKey\x128\n" +
-	"\x05group\x183 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\x05group\x1a9\n" +
+	"\x05group\x183 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\x05group\x12.\n" +
+	"\aconsume\x18< \x01(\v2\x14.carillon.v1.ConsumeR\aconsume\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\f\n" +
@@ -4627,7 +4659,7 @@ const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"page_token\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\tpageToken\"x\n" +
 	"\x1aListScheduleEventsResponse\x122\n" +
 	"\x06events\x18\x01 \x03(\v2\x1a.carillon.v1.ScheduleEventR\x06events\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xcd\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xfd\n" +
 	"\n" +
 	"\x12ScheduleDefinition\x12\x1f\n" +
 	"\vschedule_id\x18\x01 \x01(\tR\n" +
@@ -4671,7 +4703,8 @@ const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"\n" +
 	"expires_ms\x18$ \x01(\rR\texpiresMs\x12\x19\n" +
 	"\bfair_key\x18- \x01(\tR\afairKey\x12\x14\n" +
-	"\x05group\x18. \x01(\tR\x05group\x1a9\n" +
+	"\x05group\x18. \x01(\tR\x05group\x12.\n" +
+	"\aconsume\x187 \x01(\v2\x14.carillon.v1.ConsumeR\aconsume\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xc9\x01\n" +
@@ -4840,28 +4873,29 @@ var file_carillon_v1_schedule_proto_goTypes = []any{
 	(*timestamppb.Timestamp)(nil),      // 48: google.protobuf.Timestamp
 	(*Expectation)(nil),                // 49: carillon.v1.Expectation
 	(*ExpectationState)(nil),           // 50: carillon.v1.ExpectationState
-	(*NewGrant)(nil),                   // 51: carillon.v1.NewGrant
-	(*fieldmaskpb.FieldMask)(nil),      // 52: google.protobuf.FieldMask
-	(*Run)(nil),                        // 53: carillon.v1.Run
-	(*DeployWorkflowRequest)(nil),      // 54: carillon.v1.DeployWorkflowRequest
-	(*BackfillScheduleRequest)(nil),    // 55: carillon.v1.BackfillScheduleRequest
-	(*GetBackfillRequest)(nil),         // 56: carillon.v1.GetBackfillRequest
-	(*ListBackfillsRequest)(nil),       // 57: carillon.v1.ListBackfillsRequest
-	(*PauseBackfillRequest)(nil),       // 58: carillon.v1.PauseBackfillRequest
-	(*ResumeBackfillRequest)(nil),      // 59: carillon.v1.ResumeBackfillRequest
-	(*CancelBackfillRequest)(nil),      // 60: carillon.v1.CancelBackfillRequest
-	(*ForecastLaunchesRequest)(nil),    // 61: carillon.v1.ForecastLaunchesRequest
-	(*SimulateSchedulesRequest)(nil),   // 62: carillon.v1.SimulateSchedulesRequest
-	(*ExplainSlotRequest)(nil),         // 63: carillon.v1.ExplainSlotRequest
-	(*BackfillScheduleResponse)(nil),   // 64: carillon.v1.BackfillScheduleResponse
-	(*GetBackfillResponse)(nil),        // 65: carillon.v1.GetBackfillResponse
-	(*ListBackfillsResponse)(nil),      // 66: carillon.v1.ListBackfillsResponse
-	(*PauseBackfillResponse)(nil),      // 67: carillon.v1.PauseBackfillResponse
-	(*ResumeBackfillResponse)(nil),     // 68: carillon.v1.ResumeBackfillResponse
-	(*CancelBackfillResponse)(nil),     // 69: carillon.v1.CancelBackfillResponse
-	(*ForecastLaunchesResponse)(nil),   // 70: carillon.v1.ForecastLaunchesResponse
-	(*SimulateSchedulesResponse)(nil),  // 71: carillon.v1.SimulateSchedulesResponse
-	(*ExplainSlotResponse)(nil),        // 72: carillon.v1.ExplainSlotResponse
+	(*Consume)(nil),                    // 51: carillon.v1.Consume
+	(*NewGrant)(nil),                   // 52: carillon.v1.NewGrant
+	(*fieldmaskpb.FieldMask)(nil),      // 53: google.protobuf.FieldMask
+	(*Run)(nil),                        // 54: carillon.v1.Run
+	(*DeployWorkflowRequest)(nil),      // 55: carillon.v1.DeployWorkflowRequest
+	(*BackfillScheduleRequest)(nil),    // 56: carillon.v1.BackfillScheduleRequest
+	(*GetBackfillRequest)(nil),         // 57: carillon.v1.GetBackfillRequest
+	(*ListBackfillsRequest)(nil),       // 58: carillon.v1.ListBackfillsRequest
+	(*PauseBackfillRequest)(nil),       // 59: carillon.v1.PauseBackfillRequest
+	(*ResumeBackfillRequest)(nil),      // 60: carillon.v1.ResumeBackfillRequest
+	(*CancelBackfillRequest)(nil),      // 61: carillon.v1.CancelBackfillRequest
+	(*ForecastLaunchesRequest)(nil),    // 62: carillon.v1.ForecastLaunchesRequest
+	(*SimulateSchedulesRequest)(nil),   // 63: carillon.v1.SimulateSchedulesRequest
+	(*ExplainSlotRequest)(nil),         // 64: carillon.v1.ExplainSlotRequest
+	(*BackfillScheduleResponse)(nil),   // 65: carillon.v1.BackfillScheduleResponse
+	(*GetBackfillResponse)(nil),        // 66: carillon.v1.GetBackfillResponse
+	(*ListBackfillsResponse)(nil),      // 67: carillon.v1.ListBackfillsResponse
+	(*PauseBackfillResponse)(nil),      // 68: carillon.v1.PauseBackfillResponse
+	(*ResumeBackfillResponse)(nil),     // 69: carillon.v1.ResumeBackfillResponse
+	(*CancelBackfillResponse)(nil),     // 70: carillon.v1.CancelBackfillResponse
+	(*ForecastLaunchesResponse)(nil),   // 71: carillon.v1.ForecastLaunchesResponse
+	(*SimulateSchedulesResponse)(nil),  // 72: carillon.v1.SimulateSchedulesResponse
+	(*ExplainSlotResponse)(nil),        // 73: carillon.v1.ExplainSlotResponse
 }
 var file_carillon_v1_schedule_proto_depIdxs = []int32{
 	48,  // 0: carillon.v1.Schedule.once_at:type_name -> google.protobuf.Timestamp
@@ -4881,125 +4915,128 @@ var file_carillon_v1_schedule_proto_depIdxs = []int32{
 	2,   // 14: carillon.v1.Schedule.last_outcome:type_name -> carillon.v1.ScheduleOutcome
 	3,   // 15: carillon.v1.Schedule.failure:type_name -> carillon.v1.ScheduleFailure
 	0,   // 16: carillon.v1.Schedule.retry:type_name -> carillon.v1.RetryPolicy
-	48,  // 17: carillon.v1.ScheduleOutcome.run_at:type_name -> google.protobuf.Timestamp
-	48,  // 18: carillon.v1.ScheduleOutcome.ended_at:type_name -> google.protobuf.Timestamp
-	48,  // 19: carillon.v1.ScheduleFailure.first_at:type_name -> google.protobuf.Timestamp
-	48,  // 20: carillon.v1.ScheduleFailure.last_at:type_name -> google.protobuf.Timestamp
-	48,  // 21: carillon.v1.ScheduleFailure.first_run_at:type_name -> google.protobuf.Timestamp
-	48,  // 22: carillon.v1.ScheduleFailure.last_run_at:type_name -> google.protobuf.Timestamp
-	48,  // 23: carillon.v1.Fire.run_at:type_name -> google.protobuf.Timestamp
-	48,  // 24: carillon.v1.Fire.fire_at:type_name -> google.protobuf.Timestamp
-	48,  // 25: carillon.v1.UpsertScheduleRequest.once_at:type_name -> google.protobuf.Timestamp
-	48,  // 26: carillon.v1.UpsertScheduleRequest.start_at:type_name -> google.protobuf.Timestamp
-	48,  // 27: carillon.v1.UpsertScheduleRequest.end_at:type_name -> google.protobuf.Timestamp
-	46,  // 28: carillon.v1.UpsertScheduleRequest.labels:type_name -> carillon.v1.UpsertScheduleRequest.LabelsEntry
-	51,  // 29: carillon.v1.UpsertScheduleRequest.grant:type_name -> carillon.v1.NewGrant
-	49,  // 30: carillon.v1.UpsertScheduleRequest.expect:type_name -> carillon.v1.Expectation
-	0,   // 31: carillon.v1.UpsertScheduleRequest.retry:type_name -> carillon.v1.RetryPolicy
-	48,  // 32: carillon.v1.UpsertScheduleResponse.next_run_at:type_name -> google.protobuf.Timestamp
-	5,   // 33: carillon.v1.PatchScheduleRequest.schedule:type_name -> carillon.v1.UpsertScheduleRequest
-	52,  // 34: carillon.v1.PatchScheduleRequest.update_mask:type_name -> google.protobuf.FieldMask
-	1,   // 35: carillon.v1.PatchScheduleResponse.schedule:type_name -> carillon.v1.Schedule
-	1,   // 36: carillon.v1.GetScheduleResponse.schedule:type_name -> carillon.v1.Schedule
-	4,   // 37: carillon.v1.GetScheduleResponse.preview:type_name -> carillon.v1.Fire
-	48,  // 38: carillon.v1.ListSchedulesRequest.next_before:type_name -> google.protobuf.Timestamp
-	48,  // 39: carillon.v1.GetOverviewRequest.next_before:type_name -> google.protobuf.Timestamp
-	48,  // 40: carillon.v1.GetOverviewRequest.failed_since:type_name -> google.protobuf.Timestamp
-	16,  // 41: carillon.v1.GroupFailuresResponse.groups:type_name -> carillon.v1.FailureGroup
-	48,  // 42: carillon.v1.FailureGroup.first_at:type_name -> google.protobuf.Timestamp
-	48,  // 43: carillon.v1.FailureGroup.last_at:type_name -> google.protobuf.Timestamp
-	1,   // 44: carillon.v1.ListSchedulesResponse.schedules:type_name -> carillon.v1.Schedule
-	48,  // 45: carillon.v1.PauseScheduleRequest.until:type_name -> google.protobuf.Timestamp
-	1,   // 46: carillon.v1.PauseScheduleResponse.schedule:type_name -> carillon.v1.Schedule
-	1,   // 47: carillon.v1.ResumeScheduleResponse.schedule:type_name -> carillon.v1.Schedule
-	48,  // 48: carillon.v1.PreviewScheduleRequest.once_at:type_name -> google.protobuf.Timestamp
-	48,  // 49: carillon.v1.PreviewScheduleRequest.start_at:type_name -> google.protobuf.Timestamp
-	48,  // 50: carillon.v1.PreviewScheduleRequest.end_at:type_name -> google.protobuf.Timestamp
-	48,  // 51: carillon.v1.PreviewScheduleRequest.from:type_name -> google.protobuf.Timestamp
-	48,  // 52: carillon.v1.PreviewScheduleRequest.to:type_name -> google.protobuf.Timestamp
-	4,   // 53: carillon.v1.PreviewScheduleResponse.fires:type_name -> carillon.v1.Fire
-	53,  // 54: carillon.v1.TriggerScheduleResponse.run:type_name -> carillon.v1.Run
-	48,  // 55: carillon.v1.ScheduleEvent.time:type_name -> google.protobuf.Timestamp
-	48,  // 56: carillon.v1.ScheduleEvent.from:type_name -> google.protobuf.Timestamp
-	48,  // 57: carillon.v1.ScheduleEvent.to:type_name -> google.protobuf.Timestamp
-	30,  // 58: carillon.v1.ListScheduleEventsResponse.events:type_name -> carillon.v1.ScheduleEvent
-	48,  // 59: carillon.v1.ScheduleDefinition.once_at:type_name -> google.protobuf.Timestamp
-	48,  // 60: carillon.v1.ScheduleDefinition.start_at:type_name -> google.protobuf.Timestamp
-	48,  // 61: carillon.v1.ScheduleDefinition.end_at:type_name -> google.protobuf.Timestamp
-	47,  // 62: carillon.v1.ScheduleDefinition.labels:type_name -> carillon.v1.ScheduleDefinition.LabelsEntry
-	49,  // 63: carillon.v1.ScheduleDefinition.expect:type_name -> carillon.v1.Expectation
-	0,   // 64: carillon.v1.ScheduleDefinition.retry:type_name -> carillon.v1.RetryPolicy
-	33,  // 65: carillon.v1.ScheduleRevision.definition:type_name -> carillon.v1.ScheduleDefinition
-	48,  // 66: carillon.v1.ScheduleRevision.created_at:type_name -> google.protobuf.Timestamp
-	34,  // 67: carillon.v1.ListRevisionsResponse.revisions:type_name -> carillon.v1.ScheduleRevision
-	5,   // 68: carillon.v1.ApplySchedulesRequest.schedules:type_name -> carillon.v1.UpsertScheduleRequest
-	54,  // 69: carillon.v1.ApplySchedulesRequest.workflows:type_name -> carillon.v1.DeployWorkflowRequest
-	39,  // 70: carillon.v1.ApplySchedulesResponse.changes:type_name -> carillon.v1.ScheduleChange
-	42,  // 71: carillon.v1.ApplySchedulesResponse.workflows:type_name -> carillon.v1.WorkflowChange
-	43,  // 72: carillon.v1.ApplySchedulesResponse.forecast:type_name -> carillon.v1.LaunchForecast
-	48,  // 73: carillon.v1.ScheduleChange.next_run_at:type_name -> google.protobuf.Timestamp
-	40,  // 74: carillon.v1.ScheduleChange.fields:type_name -> carillon.v1.FieldChange
-	41,  // 75: carillon.v1.ScheduleChange.fires:type_name -> carillon.v1.FireChange
-	4,   // 76: carillon.v1.FireChange.first_added:type_name -> carillon.v1.Fire
-	4,   // 77: carillon.v1.FireChange.first_removed:type_name -> carillon.v1.Fire
-	48,  // 78: carillon.v1.FireChange.counted_until:type_name -> google.protobuf.Timestamp
-	48,  // 79: carillon.v1.LaunchForecast.until:type_name -> google.protobuf.Timestamp
-	44,  // 80: carillon.v1.LaunchForecast.before:type_name -> carillon.v1.LaunchPeak
-	44,  // 81: carillon.v1.LaunchForecast.after:type_name -> carillon.v1.LaunchPeak
-	48,  // 82: carillon.v1.LaunchPeak.peak_at:type_name -> google.protobuf.Timestamp
-	5,   // 83: carillon.v1.ScheduleService.UpsertSchedule:input_type -> carillon.v1.UpsertScheduleRequest
-	7,   // 84: carillon.v1.ScheduleService.PatchSchedule:input_type -> carillon.v1.PatchScheduleRequest
-	9,   // 85: carillon.v1.ScheduleService.GetSchedule:input_type -> carillon.v1.GetScheduleRequest
-	11,  // 86: carillon.v1.ScheduleService.ListSchedules:input_type -> carillon.v1.ListSchedulesRequest
-	12,  // 87: carillon.v1.ScheduleService.GetOverview:input_type -> carillon.v1.GetOverviewRequest
-	14,  // 88: carillon.v1.ScheduleService.GroupFailures:input_type -> carillon.v1.GroupFailuresRequest
-	18,  // 89: carillon.v1.ScheduleService.PauseSchedule:input_type -> carillon.v1.PauseScheduleRequest
-	20,  // 90: carillon.v1.ScheduleService.ResumeSchedule:input_type -> carillon.v1.ResumeScheduleRequest
-	22,  // 91: carillon.v1.ScheduleService.SetPaused:input_type -> carillon.v1.SetPausedRequest
-	24,  // 92: carillon.v1.ScheduleService.DeleteSchedule:input_type -> carillon.v1.DeleteScheduleRequest
-	28,  // 93: carillon.v1.ScheduleService.TriggerSchedule:input_type -> carillon.v1.TriggerScheduleRequest
-	55,  // 94: carillon.v1.ScheduleService.BackfillSchedule:input_type -> carillon.v1.BackfillScheduleRequest
-	56,  // 95: carillon.v1.ScheduleService.GetBackfill:input_type -> carillon.v1.GetBackfillRequest
-	57,  // 96: carillon.v1.ScheduleService.ListBackfills:input_type -> carillon.v1.ListBackfillsRequest
-	58,  // 97: carillon.v1.ScheduleService.PauseBackfill:input_type -> carillon.v1.PauseBackfillRequest
-	59,  // 98: carillon.v1.ScheduleService.ResumeBackfill:input_type -> carillon.v1.ResumeBackfillRequest
-	60,  // 99: carillon.v1.ScheduleService.CancelBackfill:input_type -> carillon.v1.CancelBackfillRequest
-	26,  // 100: carillon.v1.ScheduleService.PreviewSchedule:input_type -> carillon.v1.PreviewScheduleRequest
-	61,  // 101: carillon.v1.ScheduleService.ForecastLaunches:input_type -> carillon.v1.ForecastLaunchesRequest
-	62,  // 102: carillon.v1.ScheduleService.SimulateSchedules:input_type -> carillon.v1.SimulateSchedulesRequest
-	37,  // 103: carillon.v1.ScheduleService.ApplySchedules:input_type -> carillon.v1.ApplySchedulesRequest
-	63,  // 104: carillon.v1.ScheduleService.ExplainSlot:input_type -> carillon.v1.ExplainSlotRequest
-	31,  // 105: carillon.v1.ScheduleService.ListScheduleEvents:input_type -> carillon.v1.ListScheduleEventsRequest
-	35,  // 106: carillon.v1.ScheduleService.ListRevisions:input_type -> carillon.v1.ListRevisionsRequest
-	6,   // 107: carillon.v1.ScheduleService.UpsertSchedule:output_type -> carillon.v1.UpsertScheduleResponse
-	8,   // 108: carillon.v1.ScheduleService.PatchSchedule:output_type -> carillon.v1.PatchScheduleResponse
-	10,  // 109: carillon.v1.ScheduleService.GetSchedule:output_type -> carillon.v1.GetScheduleResponse
-	17,  // 110: carillon.v1.ScheduleService.ListSchedules:output_type -> carillon.v1.ListSchedulesResponse
-	13,  // 111: carillon.v1.ScheduleService.GetOverview:output_type -> carillon.v1.GetOverviewResponse
-	15,  // 112: carillon.v1.ScheduleService.GroupFailures:output_type -> carillon.v1.GroupFailuresResponse
-	19,  // 113: carillon.v1.ScheduleService.PauseSchedule:output_type -> carillon.v1.PauseScheduleResponse
-	21,  // 114: carillon.v1.ScheduleService.ResumeSchedule:output_type -> carillon.v1.ResumeScheduleResponse
-	23,  // 115: carillon.v1.ScheduleService.SetPaused:output_type -> carillon.v1.SetPausedResponse
-	25,  // 116: carillon.v1.ScheduleService.DeleteSchedule:output_type -> carillon.v1.DeleteScheduleResponse
-	29,  // 117: carillon.v1.ScheduleService.TriggerSchedule:output_type -> carillon.v1.TriggerScheduleResponse
-	64,  // 118: carillon.v1.ScheduleService.BackfillSchedule:output_type -> carillon.v1.BackfillScheduleResponse
-	65,  // 119: carillon.v1.ScheduleService.GetBackfill:output_type -> carillon.v1.GetBackfillResponse
-	66,  // 120: carillon.v1.ScheduleService.ListBackfills:output_type -> carillon.v1.ListBackfillsResponse
-	67,  // 121: carillon.v1.ScheduleService.PauseBackfill:output_type -> carillon.v1.PauseBackfillResponse
-	68,  // 122: carillon.v1.ScheduleService.ResumeBackfill:output_type -> carillon.v1.ResumeBackfillResponse
-	69,  // 123: carillon.v1.ScheduleService.CancelBackfill:output_type -> carillon.v1.CancelBackfillResponse
-	27,  // 124: carillon.v1.ScheduleService.PreviewSchedule:output_type -> carillon.v1.PreviewScheduleResponse
-	70,  // 125: carillon.v1.ScheduleService.ForecastLaunches:output_type -> carillon.v1.ForecastLaunchesResponse
-	71,  // 126: carillon.v1.ScheduleService.SimulateSchedules:output_type -> carillon.v1.SimulateSchedulesResponse
-	38,  // 127: carillon.v1.ScheduleService.ApplySchedules:output_type -> carillon.v1.ApplySchedulesResponse
-	72,  // 128: carillon.v1.ScheduleService.ExplainSlot:output_type -> carillon.v1.ExplainSlotResponse
-	32,  // 129: carillon.v1.ScheduleService.ListScheduleEvents:output_type -> carillon.v1.ListScheduleEventsResponse
-	36,  // 130: carillon.v1.ScheduleService.ListRevisions:output_type -> carillon.v1.ListRevisionsResponse
-	107, // [107:131] is the sub-list for method output_type
-	83,  // [83:107] is the sub-list for method input_type
-	83,  // [83:83] is the sub-list for extension type_name
-	83,  // [83:83] is the sub-list for extension extendee
-	0,   // [0:83] is the sub-list for field type_name
+	51,  // 17: carillon.v1.Schedule.consume:type_name -> carillon.v1.Consume
+	48,  // 18: carillon.v1.ScheduleOutcome.run_at:type_name -> google.protobuf.Timestamp
+	48,  // 19: carillon.v1.ScheduleOutcome.ended_at:type_name -> google.protobuf.Timestamp
+	48,  // 20: carillon.v1.ScheduleFailure.first_at:type_name -> google.protobuf.Timestamp
+	48,  // 21: carillon.v1.ScheduleFailure.last_at:type_name -> google.protobuf.Timestamp
+	48,  // 22: carillon.v1.ScheduleFailure.first_run_at:type_name -> google.protobuf.Timestamp
+	48,  // 23: carillon.v1.ScheduleFailure.last_run_at:type_name -> google.protobuf.Timestamp
+	48,  // 24: carillon.v1.Fire.run_at:type_name -> google.protobuf.Timestamp
+	48,  // 25: carillon.v1.Fire.fire_at:type_name -> google.protobuf.Timestamp
+	48,  // 26: carillon.v1.UpsertScheduleRequest.once_at:type_name -> google.protobuf.Timestamp
+	48,  // 27: carillon.v1.UpsertScheduleRequest.start_at:type_name -> google.protobuf.Timestamp
+	48,  // 28: carillon.v1.UpsertScheduleRequest.end_at:type_name -> google.protobuf.Timestamp
+	46,  // 29: carillon.v1.UpsertScheduleRequest.labels:type_name -> carillon.v1.UpsertScheduleRequest.LabelsEntry
+	52,  // 30: carillon.v1.UpsertScheduleRequest.grant:type_name -> carillon.v1.NewGrant
+	49,  // 31: carillon.v1.UpsertScheduleRequest.expect:type_name -> carillon.v1.Expectation
+	0,   // 32: carillon.v1.UpsertScheduleRequest.retry:type_name -> carillon.v1.RetryPolicy
+	51,  // 33: carillon.v1.UpsertScheduleRequest.consume:type_name -> carillon.v1.Consume
+	48,  // 34: carillon.v1.UpsertScheduleResponse.next_run_at:type_name -> google.protobuf.Timestamp
+	5,   // 35: carillon.v1.PatchScheduleRequest.schedule:type_name -> carillon.v1.UpsertScheduleRequest
+	53,  // 36: carillon.v1.PatchScheduleRequest.update_mask:type_name -> google.protobuf.FieldMask
+	1,   // 37: carillon.v1.PatchScheduleResponse.schedule:type_name -> carillon.v1.Schedule
+	1,   // 38: carillon.v1.GetScheduleResponse.schedule:type_name -> carillon.v1.Schedule
+	4,   // 39: carillon.v1.GetScheduleResponse.preview:type_name -> carillon.v1.Fire
+	48,  // 40: carillon.v1.ListSchedulesRequest.next_before:type_name -> google.protobuf.Timestamp
+	48,  // 41: carillon.v1.GetOverviewRequest.next_before:type_name -> google.protobuf.Timestamp
+	48,  // 42: carillon.v1.GetOverviewRequest.failed_since:type_name -> google.protobuf.Timestamp
+	16,  // 43: carillon.v1.GroupFailuresResponse.groups:type_name -> carillon.v1.FailureGroup
+	48,  // 44: carillon.v1.FailureGroup.first_at:type_name -> google.protobuf.Timestamp
+	48,  // 45: carillon.v1.FailureGroup.last_at:type_name -> google.protobuf.Timestamp
+	1,   // 46: carillon.v1.ListSchedulesResponse.schedules:type_name -> carillon.v1.Schedule
+	48,  // 47: carillon.v1.PauseScheduleRequest.until:type_name -> google.protobuf.Timestamp
+	1,   // 48: carillon.v1.PauseScheduleResponse.schedule:type_name -> carillon.v1.Schedule
+	1,   // 49: carillon.v1.ResumeScheduleResponse.schedule:type_name -> carillon.v1.Schedule
+	48,  // 50: carillon.v1.PreviewScheduleRequest.once_at:type_name -> google.protobuf.Timestamp
+	48,  // 51: carillon.v1.PreviewScheduleRequest.start_at:type_name -> google.protobuf.Timestamp
+	48,  // 52: carillon.v1.PreviewScheduleRequest.end_at:type_name -> google.protobuf.Timestamp
+	48,  // 53: carillon.v1.PreviewScheduleRequest.from:type_name -> google.protobuf.Timestamp
+	48,  // 54: carillon.v1.PreviewScheduleRequest.to:type_name -> google.protobuf.Timestamp
+	4,   // 55: carillon.v1.PreviewScheduleResponse.fires:type_name -> carillon.v1.Fire
+	54,  // 56: carillon.v1.TriggerScheduleResponse.run:type_name -> carillon.v1.Run
+	48,  // 57: carillon.v1.ScheduleEvent.time:type_name -> google.protobuf.Timestamp
+	48,  // 58: carillon.v1.ScheduleEvent.from:type_name -> google.protobuf.Timestamp
+	48,  // 59: carillon.v1.ScheduleEvent.to:type_name -> google.protobuf.Timestamp
+	30,  // 60: carillon.v1.ListScheduleEventsResponse.events:type_name -> carillon.v1.ScheduleEvent
+	48,  // 61: carillon.v1.ScheduleDefinition.once_at:type_name -> google.protobuf.Timestamp
+	48,  // 62: carillon.v1.ScheduleDefinition.start_at:type_name -> google.protobuf.Timestamp
+	48,  // 63: carillon.v1.ScheduleDefinition.end_at:type_name -> google.protobuf.Timestamp
+	47,  // 64: carillon.v1.ScheduleDefinition.labels:type_name -> carillon.v1.ScheduleDefinition.LabelsEntry
+	49,  // 65: carillon.v1.ScheduleDefinition.expect:type_name -> carillon.v1.Expectation
+	0,   // 66: carillon.v1.ScheduleDefinition.retry:type_name -> carillon.v1.RetryPolicy
+	51,  // 67: carillon.v1.ScheduleDefinition.consume:type_name -> carillon.v1.Consume
+	33,  // 68: carillon.v1.ScheduleRevision.definition:type_name -> carillon.v1.ScheduleDefinition
+	48,  // 69: carillon.v1.ScheduleRevision.created_at:type_name -> google.protobuf.Timestamp
+	34,  // 70: carillon.v1.ListRevisionsResponse.revisions:type_name -> carillon.v1.ScheduleRevision
+	5,   // 71: carillon.v1.ApplySchedulesRequest.schedules:type_name -> carillon.v1.UpsertScheduleRequest
+	55,  // 72: carillon.v1.ApplySchedulesRequest.workflows:type_name -> carillon.v1.DeployWorkflowRequest
+	39,  // 73: carillon.v1.ApplySchedulesResponse.changes:type_name -> carillon.v1.ScheduleChange
+	42,  // 74: carillon.v1.ApplySchedulesResponse.workflows:type_name -> carillon.v1.WorkflowChange
+	43,  // 75: carillon.v1.ApplySchedulesResponse.forecast:type_name -> carillon.v1.LaunchForecast
+	48,  // 76: carillon.v1.ScheduleChange.next_run_at:type_name -> google.protobuf.Timestamp
+	40,  // 77: carillon.v1.ScheduleChange.fields:type_name -> carillon.v1.FieldChange
+	41,  // 78: carillon.v1.ScheduleChange.fires:type_name -> carillon.v1.FireChange
+	4,   // 79: carillon.v1.FireChange.first_added:type_name -> carillon.v1.Fire
+	4,   // 80: carillon.v1.FireChange.first_removed:type_name -> carillon.v1.Fire
+	48,  // 81: carillon.v1.FireChange.counted_until:type_name -> google.protobuf.Timestamp
+	48,  // 82: carillon.v1.LaunchForecast.until:type_name -> google.protobuf.Timestamp
+	44,  // 83: carillon.v1.LaunchForecast.before:type_name -> carillon.v1.LaunchPeak
+	44,  // 84: carillon.v1.LaunchForecast.after:type_name -> carillon.v1.LaunchPeak
+	48,  // 85: carillon.v1.LaunchPeak.peak_at:type_name -> google.protobuf.Timestamp
+	5,   // 86: carillon.v1.ScheduleService.UpsertSchedule:input_type -> carillon.v1.UpsertScheduleRequest
+	7,   // 87: carillon.v1.ScheduleService.PatchSchedule:input_type -> carillon.v1.PatchScheduleRequest
+	9,   // 88: carillon.v1.ScheduleService.GetSchedule:input_type -> carillon.v1.GetScheduleRequest
+	11,  // 89: carillon.v1.ScheduleService.ListSchedules:input_type -> carillon.v1.ListSchedulesRequest
+	12,  // 90: carillon.v1.ScheduleService.GetOverview:input_type -> carillon.v1.GetOverviewRequest
+	14,  // 91: carillon.v1.ScheduleService.GroupFailures:input_type -> carillon.v1.GroupFailuresRequest
+	18,  // 92: carillon.v1.ScheduleService.PauseSchedule:input_type -> carillon.v1.PauseScheduleRequest
+	20,  // 93: carillon.v1.ScheduleService.ResumeSchedule:input_type -> carillon.v1.ResumeScheduleRequest
+	22,  // 94: carillon.v1.ScheduleService.SetPaused:input_type -> carillon.v1.SetPausedRequest
+	24,  // 95: carillon.v1.ScheduleService.DeleteSchedule:input_type -> carillon.v1.DeleteScheduleRequest
+	28,  // 96: carillon.v1.ScheduleService.TriggerSchedule:input_type -> carillon.v1.TriggerScheduleRequest
+	56,  // 97: carillon.v1.ScheduleService.BackfillSchedule:input_type -> carillon.v1.BackfillScheduleRequest
+	57,  // 98: carillon.v1.ScheduleService.GetBackfill:input_type -> carillon.v1.GetBackfillRequest
+	58,  // 99: carillon.v1.ScheduleService.ListBackfills:input_type -> carillon.v1.ListBackfillsRequest
+	59,  // 100: carillon.v1.ScheduleService.PauseBackfill:input_type -> carillon.v1.PauseBackfillRequest
+	60,  // 101: carillon.v1.ScheduleService.ResumeBackfill:input_type -> carillon.v1.ResumeBackfillRequest
+	61,  // 102: carillon.v1.ScheduleService.CancelBackfill:input_type -> carillon.v1.CancelBackfillRequest
+	26,  // 103: carillon.v1.ScheduleService.PreviewSchedule:input_type -> carillon.v1.PreviewScheduleRequest
+	62,  // 104: carillon.v1.ScheduleService.ForecastLaunches:input_type -> carillon.v1.ForecastLaunchesRequest
+	63,  // 105: carillon.v1.ScheduleService.SimulateSchedules:input_type -> carillon.v1.SimulateSchedulesRequest
+	37,  // 106: carillon.v1.ScheduleService.ApplySchedules:input_type -> carillon.v1.ApplySchedulesRequest
+	64,  // 107: carillon.v1.ScheduleService.ExplainSlot:input_type -> carillon.v1.ExplainSlotRequest
+	31,  // 108: carillon.v1.ScheduleService.ListScheduleEvents:input_type -> carillon.v1.ListScheduleEventsRequest
+	35,  // 109: carillon.v1.ScheduleService.ListRevisions:input_type -> carillon.v1.ListRevisionsRequest
+	6,   // 110: carillon.v1.ScheduleService.UpsertSchedule:output_type -> carillon.v1.UpsertScheduleResponse
+	8,   // 111: carillon.v1.ScheduleService.PatchSchedule:output_type -> carillon.v1.PatchScheduleResponse
+	10,  // 112: carillon.v1.ScheduleService.GetSchedule:output_type -> carillon.v1.GetScheduleResponse
+	17,  // 113: carillon.v1.ScheduleService.ListSchedules:output_type -> carillon.v1.ListSchedulesResponse
+	13,  // 114: carillon.v1.ScheduleService.GetOverview:output_type -> carillon.v1.GetOverviewResponse
+	15,  // 115: carillon.v1.ScheduleService.GroupFailures:output_type -> carillon.v1.GroupFailuresResponse
+	19,  // 116: carillon.v1.ScheduleService.PauseSchedule:output_type -> carillon.v1.PauseScheduleResponse
+	21,  // 117: carillon.v1.ScheduleService.ResumeSchedule:output_type -> carillon.v1.ResumeScheduleResponse
+	23,  // 118: carillon.v1.ScheduleService.SetPaused:output_type -> carillon.v1.SetPausedResponse
+	25,  // 119: carillon.v1.ScheduleService.DeleteSchedule:output_type -> carillon.v1.DeleteScheduleResponse
+	29,  // 120: carillon.v1.ScheduleService.TriggerSchedule:output_type -> carillon.v1.TriggerScheduleResponse
+	65,  // 121: carillon.v1.ScheduleService.BackfillSchedule:output_type -> carillon.v1.BackfillScheduleResponse
+	66,  // 122: carillon.v1.ScheduleService.GetBackfill:output_type -> carillon.v1.GetBackfillResponse
+	67,  // 123: carillon.v1.ScheduleService.ListBackfills:output_type -> carillon.v1.ListBackfillsResponse
+	68,  // 124: carillon.v1.ScheduleService.PauseBackfill:output_type -> carillon.v1.PauseBackfillResponse
+	69,  // 125: carillon.v1.ScheduleService.ResumeBackfill:output_type -> carillon.v1.ResumeBackfillResponse
+	70,  // 126: carillon.v1.ScheduleService.CancelBackfill:output_type -> carillon.v1.CancelBackfillResponse
+	27,  // 127: carillon.v1.ScheduleService.PreviewSchedule:output_type -> carillon.v1.PreviewScheduleResponse
+	71,  // 128: carillon.v1.ScheduleService.ForecastLaunches:output_type -> carillon.v1.ForecastLaunchesResponse
+	72,  // 129: carillon.v1.ScheduleService.SimulateSchedules:output_type -> carillon.v1.SimulateSchedulesResponse
+	38,  // 130: carillon.v1.ScheduleService.ApplySchedules:output_type -> carillon.v1.ApplySchedulesResponse
+	73,  // 131: carillon.v1.ScheduleService.ExplainSlot:output_type -> carillon.v1.ExplainSlotResponse
+	32,  // 132: carillon.v1.ScheduleService.ListScheduleEvents:output_type -> carillon.v1.ListScheduleEventsResponse
+	36,  // 133: carillon.v1.ScheduleService.ListRevisions:output_type -> carillon.v1.ListRevisionsResponse
+	110, // [110:134] is the sub-list for method output_type
+	86,  // [86:110] is the sub-list for method input_type
+	86,  // [86:86] is the sub-list for extension type_name
+	86,  // [86:86] is the sub-list for extension extendee
+	0,   // [0:86] is the sub-list for field type_name
 }
 
 func init() { file_carillon_v1_schedule_proto_init() }
@@ -5009,6 +5046,7 @@ func file_carillon_v1_schedule_proto_init() {
 	}
 	file_carillon_v1_alert_proto_init()
 	file_carillon_v1_backfill_proto_init()
+	file_carillon_v1_event_proto_init()
 	file_carillon_v1_explain_proto_init()
 	file_carillon_v1_forecast_proto_init()
 	file_carillon_v1_grant_proto_init()

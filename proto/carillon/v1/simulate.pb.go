@@ -940,7 +940,7 @@ const file_carillon_v1_simulate_proto_rawDesc = "" +
 	"\x19SimulateSchedulesResponse\x120\n" +
 	"\x05slots\x18\x01 \x03(\v2\x1a.carillon.v1.SimulatedSlotR\x05slots\x12/\n" +
 	"\x04sums\x18\x02 \x01(\v2\x1b.carillon.v1.SimulationSumsR\x04sums\x129\n" +
-	"\tschedules\x18\x03 \x03(\v2\x1b.carillon.v1.SimulationSumsR\tschedules\"\x9f\a\n" +
+	"\tschedules\x18\x03 \x03(\v2\x1b.carillon.v1.SimulationSumsR\tschedules\"\xa6\a\n" +
 	"\rSimulatedSlot\x12\x1f\n" +
 	"\vschedule_id\x18\x01 \x01(\tR\n" +
 	"scheduleId\x121\n" +
@@ -949,8 +949,8 @@ const file_carillon_v1_simulate_proto_rawDesc = "" +
 	"\x05local\x18\x04 \x01(\tR\x05local\x12i\n" +
 	"\x06status\x18\x05 \x01(\tBQ\xbaHNrLR\aPLANNEDR\tLAUNCHINGR\bENQUEUEDR\aSTARTEDR\aSUCCESSR\x06FAILEDR\aSKIPPEDR\tCANCELLEDR\x06status\x12\xf7\x02\n" +
 	"\x06reason\x18\x06 \x01(\tB\xde\x02\xbaH\xda\x02\xd8\x01\x01r\xd4\x02R\aoverlapR\x06missedR\n" +
-	"queue_fullR\fqueue_closedR\aexpiredR\tcoalescedR\x06pausedR\adeletedR\rgrant_expiredR\rgrant_revokedR\fgrant_deniedR\x0elaunch_refusedR\x12launch_unavailableR\x12workflow_not_foundR\x0fqueue_not_foundR\x0fworkflow_failedR\atimeoutR\bdeadlineR\x04lostR\breplacedR\tcancelledR\fkey_conflictR\asnoozedR\fsnooze_limitR\vinterruptedR\x12predecessor_failedR\bacceptedR\x06reason\x12P\n" +
-	"\atrigger\x18\a \x01(\tB6\xbaH3r1R\bscheduleR\acatchupR\x06manualR\bbackfillR\x05retryR\x03jobR\atrigger\x12;\n" +
+	"queue_fullR\fqueue_closedR\aexpiredR\tcoalescedR\x06pausedR\adeletedR\rgrant_expiredR\rgrant_revokedR\fgrant_deniedR\x0elaunch_refusedR\x12launch_unavailableR\x12workflow_not_foundR\x0fqueue_not_foundR\x0fworkflow_failedR\atimeoutR\bdeadlineR\x04lostR\breplacedR\tcancelledR\fkey_conflictR\asnoozedR\fsnooze_limitR\vinterruptedR\x12predecessor_failedR\bacceptedR\x06reason\x12W\n" +
+	"\atrigger\x18\a \x01(\tB=\xbaH:r8R\bscheduleR\acatchupR\x06manualR\bbackfillR\x05retryR\x03jobR\x05eventR\atrigger\x12;\n" +
 	"\vlaunched_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"launchedAt\x12\x1f\n" +
 	"\vlateness_ms\x18\t \x01(\rR\n" +

@@ -59,7 +59,7 @@ var bugs = []bug{
 		{"internal/ledger/end.go", "	return from.CanBecome(to) || from == schedule.StatusStarted && to == schedule.StatusStarted\n", "	return from != schedule.StatusPlanned || to.Terminal()\n"},
 	}},
 	{"a pause is not looked at when a key is sent again", "mutant-calm", 2, []change{
-		{"internal/ledger/begin.go", "	case req.Trigger.FromSpec() && f.Pause.Active(now):", "	case false:"},
+		{"internal/ledger/begin.go", "	case req.Trigger.ObeysPause() && f.Pause.Active(now):", "	case false:"},
 		{"internal/ledger/begin.go", "	case f.Deleted:", "	case false:"},
 	}},
 	{"no slot has any grace", "mutant-kills", 4, []change{

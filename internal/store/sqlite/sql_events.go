@@ -1,0 +1,47 @@
+package sqlite
+
+// Events, their inboxes and wake rows.
+const (
+	sqlUnsubscribe = `DELETE FROM subscriptions WHERE sid IN (SELECT s.sid FROM json_each(?1) j CROSS JOIN schedules s ON s.schedule_id = j.value)
+ RETURNING (SELECT s.schedule_id FROM schedules s WHERE s.sid = subscriptions.sid)`
+
+	sqlSubscriptionsOf = `SELECT b.sid, s.schedule_id, s.user_id || '/' || s.overlap_key, b.topic, b.prefix
+ FROM subscriptions b CROSS JOIN schedules s ON s.sid = b.sid
+ WHERE b.user_id = ?1 AND (b.prefix OR b.topic IN (SELECT j.value FROM json_each(?2) j)) ORDER BY b.sid, b.topic`
+
+	sqlDrawEvents = `SELECT coalesce((SELECT q.seq FROM sqlite_sequence q WHERE q.name = 'events'), 0) + 1 WHERE ?1 > 0`
+
+	sqlInsertEventsOfTopics = `INSERT INTO events (seq, user_id, topic, source, event_id, type, subject, time, data, data_hash, fanout, published_by, published_at)
+ SELECT j.value ->> 0, ?1, j.value ->> 1, j.value ->> 2, j.value ->> 3, nullif(j.value ->> 4, ''), nullif(j.value ->> 5, ''), nullif(j.value ->> 6, 0),
+ j.value ->> 7, unhex(j.value ->> 8), j.value ->> 9, nullif(j.value ->> 10, ''), ?2 FROM json_each(?3) j WHERE true
+ ON CONFLICT (user_id, topic, source, event_id) DO NOTHING RETURNING seq, topic, source, event_id`
+
+	sqlEventsByID = `SELECT ` + topicEventColumns + ` FROM json_each(?2) j CROSS JOIN events e
+ ON e.user_id = ?1 AND e.topic = j.value ->> 0 AND e.source = j.value ->> 1 AND e.event_id = j.value ->> 2`
+	topicEventColumns = `e.seq, e.user_id, e.topic, e.source, e.event_id, e.type, e.subject, e.time, e.data_hash, e.fanout, e.published_by, e.published_at`
+
+	sqlInsertInbox = `INSERT INTO inbox (sid, seq, round, state, created_at) SELECT j.value ->> 0, j.value ->> 1, 1, 1, ?1 FROM json_each(?2) j`
+
+	sqlWakeConsumers = `INSERT INTO wakes (sid, bucket, fire_at, created_at) SELECT j.value ->> 0, j.value ->> 1, j.value ->> 2, j.value ->> 2 FROM json_each(?1) j WHERE true
+ ON CONFLICT (sid) DO UPDATE SET fire_at = excluded.fire_at WHERE wakes.fire_at > excluded.fire_at RETURNING sid`
+
+	wakesNow = `SELECT w.sid, s.schedule_id, s.revision, w.fire_at, s.deleted_at IS NOT NULL, s.paused, s.pause_note, s.paused_by, s.paused_until, s.created_at,
+ s.user_id || '/' || s.overlap_key, s.priority`
+	sqlWakesOfSchedules = wakesNow + `, '' FROM json_each(?1) j CROSS JOIN schedules s ON s.schedule_id = j.value CROSS JOIN wakes w ON w.sid = s.sid`
+	sqlWakesOfBuckets   = wakesNow + `, '' FROM wakes w CROSS JOIN schedules s ON s.sid = w.sid WHERE w.bucket BETWEEN ?1 AND ?2`
+	sqlLockWakes        = wakesNow + `, (SELECT r.definition FROM schedule_revisions r WHERE r.schedule_id = s.schedule_id AND r.revision = s.revision)
+ FROM json_each(?1) j CROSS JOIN schedules s ON s.schedule_id = j.value CROSS JOIN wakes w ON w.sid = s.sid ORDER BY w.sid`
+
+	sqlReadReady = `SELECT i.sid, i.seq, i.round, i.created_at, e.topic, e.source, e.event_id, e.published_at, octet_length(e.data)
+ FROM json_each(?1) j CROSS JOIN inbox i ON i.sid = j.value ->> 0 AND (i.seq, i.round) IN (
+  SELECT p.seq, p.round FROM inbox p INDEXED BY inbox_pending WHERE p.sid = j.value ->> 0 AND p.state = 1 ORDER BY p.seq LIMIT ?2)
+ CROSS JOIN events e ON e.seq = i.seq ORDER BY i.sid, i.seq, i.round`
+
+	sqlReserveEvents = `UPDATE inbox SET state = 2, run_key = ?3, offered_at = coalesce(offered_at, ?2)
+ WHERE sid = ?1 AND state = 1 AND (seq, round) IN (SELECT j.value ->> 0, j.value ->> 1 FROM json_each(?4) j)`
+	sqlSkipEvents = `UPDATE inbox SET state = 4, reason = ?3, ended_at = ?2
+ WHERE sid = ?1 AND state = 1 AND (seq, round) IN (SELECT j.value ->> 0, j.value ->> 1 FROM json_each(?4) j)`
+
+	sqlHandlersOf = `SELECT h.idempotency_key, h.sid, s.schedule_id, s.user_id || '/' || s.overlap_key
+ FROM json_each(?1) j CROSS JOIN handler_runs h ON h.idempotency_key = unhex(j.value) CROSS JOIN schedules s ON s.sid = h.sid`
+)

@@ -1,0 +1,89 @@
+package tables
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/topic"
+)
+
+// Reads of events and inboxes.
+const (
+	entryColumns = `s.schedule_id, i.sid, i.seq, i.round, i.state, i.reason, i.run_key, i.attempts, i.created_at, i.offered_at, i.ended_at`
+
+	sqlGetTopicEvent = `SELECT ` + eventColumns + `, e.data FROM events e WHERE e.user_id = $1 AND e.topic = $2 AND e.source = $3 AND e.event_id = $4`
+	sqlInboxOf       = `SELECT ` + entryColumns + ` FROM inbox i JOIN schedules s ON s.sid = i.sid WHERE i.seq = $1 ORDER BY s.schedule_id, i.round`
+
+	sqlListTopicEvents = `SELECT ` + eventColumns + `, e.data FROM events e WHERE e.user_id = $1 AND e.topic = $2 AND e.seq < $3 ORDER BY e.seq DESC LIMIT $4`
+	sqlListInbox       = `SELECT ` + entryColumns + `, ` + eventColumns + ` FROM inbox i JOIN schedules s ON s.sid = i.sid JOIN events e ON e.seq = i.seq
+WHERE i.sid = (SELECT c.sid FROM schedules c WHERE c.schedule_id = $1) AND ($2 = 0 OR i.state = $2) AND (i.seq, i.round) > ($3, $4)
+ORDER BY i.seq, i.round LIMIT $5`
+
+	// Entries that wait keep their event and the batch of their run.
+	sqlPruneInbox = `DELETE FROM inbox WHERE (sid, seq, round) IN (SELECT i.sid, i.seq, i.round FROM inbox i WHERE i.ended_at < $1 ORDER BY i.ended_at LIMIT $2)`
+	sqlPruneTaken = `DELETE FROM handler_runs WHERE idempotency_key IN (SELECT h.idempotency_key FROM handler_runs h
+	WHERE h.created_at < $1 AND NOT EXISTS (SELECT 1 FROM inbox i WHERE i.run_key = h.idempotency_key) ORDER BY h.created_at LIMIT $2)`
+	sqlPruneTopicEvents = `DELETE FROM events WHERE seq IN (SELECT e.seq FROM events e
+	WHERE e.published_at < $1 AND NOT EXISTS (SELECT 1 FROM inbox i WHERE i.seq = e.seq) ORDER BY e.published_at LIMIT $2)`
+
+	sqlCountInbox = `SELECT i.state, count(*) FROM inbox i WHERE i.sid = (SELECT c.sid FROM schedules c WHERE c.schedule_id = $1) GROUP BY i.state`
+)
+
+func entryFields(e *topic.Entry) []any {
+	return []any{&e.ScheduleID, &e.SID, &e.Seq, &e.Round, &e.State, &e.Reason, &e.Run, &e.Attempts, &e.CreatedAt, &e.OfferedAt, &e.EndedAt}
+}
+
+// GetEvent returns an event with its data, and its state for each consumer; schedule.ErrNotFound.
+func (t *Tables) GetEvent(ctx context.Context, userID string, id topic.ID) (*topic.Event, []topic.Entry, error) {
+	var e topic.Event
+	there, err := one(ctx, t.read, append(eventFields(&e), &e.Data), sqlGetTopicEvent, userID, id.Topic, id.Source, id.EventID)
+	if err == nil && !there {
+		err = schedule.ErrNotFound
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("get event %s: %w", schedule.Quote(id.EventID), err)
+	}
+	entries, err := collect(ctx, t.read, entryFields, sqlInboxOf, e.Seq)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read the inboxes of event %s: %w", schedule.Quote(id.EventID), err)
+	}
+	return &e, entries, nil
+}
+
+// ListTopicEvents lists events of a topic, the newest first.
+func (t *Tables) ListTopicEvents(ctx context.Context, f topic.EventFilter) ([]topic.Event, error) {
+	found, err := collect(ctx, t.read, func(e *topic.Event) []any { return append(eventFields(e), &e.Data) },
+		sqlListTopicEvents, f.UserID, f.Topic, orLast(f.Before), schedule.PageSize(f.Limit))
+	if err != nil {
+		return nil, fmt.Errorf("list events of topic %s: %w", schedule.Quote(f.Topic), err)
+	}
+	return found, nil
+}
+
+// ListInbox lists entries of a consumer, in the order of the events.
+func (t *Tables) ListInbox(ctx context.Context, f topic.InboxFilter) ([]topic.InboxEntry, error) {
+	found, err := collect(ctx, t.read, func(e *topic.InboxEntry) []any { return append(entryFields(&e.Entry), eventFields(&e.Event)...) },
+		sqlListInbox, f.ScheduleID, int16(f.State), f.AfterSeq, f.AfterRound, schedule.PageSize(f.Limit))
+	if err != nil {
+		return nil, fmt.Errorf("list the inbox of %s: %w", schedule.Quote(f.ScheduleID), err)
+	}
+	return found, nil
+}
+
+// CountInbox counts the entries of a consumer by state.
+func (t *Tables) CountInbox(ctx context.Context, scheduleID string) (map[topic.State]int, error) {
+	type count struct {
+		state topic.State
+		n     int
+	}
+	found, err := collect(ctx, t.read, func(c *count) []any { return []any{&c.state, &c.n} }, sqlCountInbox, scheduleID)
+	if err != nil {
+		return nil, fmt.Errorf("count the inbox of %s: %w", schedule.Quote(scheduleID), err)
+	}
+	counts := make(map[topic.State]int, len(found))
+	for _, c := range found {
+		counts[c.state] = c.n
+	}
+	return counts, nil
+}

@@ -1,0 +1,213 @@
+package registrar
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/carillon/carillon/internal/auth"
+	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/topic"
+)
+
+// PublishInput is a request to publish events.
+type PublishInput struct {
+	UserID    string
+	Topic     string // of events that name none
+	RequestID string // names events without an id; empty: drawn
+	Events    []topic.Event
+	Single    bool // the one event is the request itself: its fields have no index
+
+	Strict, RequireSubscriber bool
+}
+
+// Publish publishes events, all or none. It returns them with their names, and the result of each.
+func (r *Registrar) Publish(ctx context.Context, in PublishInput) ([]topic.Event, []topic.Published, error) {
+	if r.events == nil {
+		return nil, nil, schedule.ErrUnsupported
+	}
+	if err := ownUser(ctx, &in.UserID, "topics"); err != nil {
+		return nil, nil, err
+	}
+	in.RequestID = orDefault(in.RequestID, rand.Text())
+	p := topic.Publication{UserID: in.UserID, Events: in.Events, Strict: in.Strict, RequireSubscriber: in.RequireSubscriber, Now: r.now()}
+	if err := in.complete(&p, auth.FromContext(ctx).Subject); err != nil {
+		return nil, nil, err
+	}
+	out, err := r.events.Publish(ctx, &p)
+	if err != nil {
+		return nil, nil, err
+	}
+	return p.Events, out, nil
+}
+
+// complete checks a publication, and gives its events their names.
+func (in *PublishInput) complete(p *topic.Publication, by string) error {
+	var c schedule.Collect
+	checkOwner(&c, p.UserID)
+	checkID(&c, "request_id", in.RequestID)
+	switch n := len(p.Events); {
+	case n == 0:
+		c.Note("events", "is empty", "give 1 to 1000 events, or the fields of one")
+	case n > topic.MaxPublished:
+		c.Note("events", fmt.Sprintf("has %d events, more than %d", n, topic.MaxPublished), "publish them in several requests")
+		return c.Err()
+	}
+	total := 0
+	first := make(map[topic.ID]int, len(p.Events))
+	for i := range p.Events {
+		e := &p.Events[i]
+		e.UserID, e.PublishedBy = p.UserID, by
+		e.Topic = orDefault(e.Topic, in.Topic)
+		if e.EventID == "" {
+			e.EventID = fmt.Sprintf("%s:%d", in.RequestID, i)
+		}
+		total += len(e.Data)
+		field := func(name string) string {
+			if in.Single {
+				return name
+			}
+			return fmt.Sprintf("events[%d].%s", i, name)
+		}
+		checkEvent(&c, e, field)
+		if at, twice := first[e.ID()]; !twice {
+			first[e.ID()] = i
+		} else if p.Events[at].DataHash != e.DataHash {
+			c.Add(field("event_id"), e.EventID, fmt.Sprintf("is that of events[%d], with other data", at), "give each event an id of its own")
+		}
+	}
+	if total > topic.MaxCallBytes {
+		c.Note("events", fmt.Sprintf("have %d bytes of data together, more than %d", total, topic.MaxCallBytes), "publish them in several requests")
+	}
+	return c.Err()
+}
+
+// checkEvent adds what is wrong with an event, and notes the hash of its data.
+func checkEvent(c *schedule.Collect, e *topic.Event, field func(string) string) {
+	switch {
+	case e.Topic == "":
+		c.Note(field("topic"), "is required", idHint)
+	case !schedule.ValidID(e.Topic):
+		c.Add(field("topic"), e.Topic, "is not a topic", idHint)
+	case strings.HasPrefix(e.Topic, topic.ReservedPrefix):
+		c.Add(field("topic"), e.Topic, "begins with "+topic.ReservedPrefix+", which is kept for Carillon", "use another topic")
+	}
+	checkEventText(c, field("event_id"), e.EventID)
+	checkEventText(c, field("source"), e.Source)
+	checkEventText(c, field("type"), e.Type)
+	checkEventText(c, field("subject"), e.Subject)
+	if !e.Time.IsZero() && (e.Time.Before(schedule.MinTime) || !e.Time.Before(schedule.MaxTime)) {
+		c.Add(field("time"), e.Time.Format(time.RFC3339), "is outside 1970 to 2099", "")
+	}
+	switch {
+	case len(e.Data) == 0:
+		c.Note(field("data"), "is required", "give any JSON value, such as {}")
+		return
+	case len(e.Data) > topic.MaxData:
+		c.Note(field("data"), fmt.Sprintf("has %d bytes, more than %d", len(e.Data), topic.MaxData), "publish a reference instead of the content")
+		return
+	}
+	if problem := jsonProblem(e.Data); problem != "" {
+		c.Note(field("data"), problem, "")
+		return
+	}
+	hash, err := schedule.CanonicalHash(e.Data)
+	if err != nil {
+		c.Note(field("data"), "is not JSON: "+err.Error(), "")
+	}
+	e.DataHash = hash
+}
+
+func checkEventText(c *schedule.Collect, field, text string) {
+	if len(text) > topic.MaxEventID || !utf8.ValidString(text) || strings.ContainsFunc(text, isControl) {
+		c.Add(field, text, fmt.Sprintf("is over %d bytes, not UTF-8, or holds control characters", topic.MaxEventID), "")
+	}
+}
+
+// GetEvent returns an event of the caller's owner, with its state for each consumer.
+func (r *Registrar) GetEvent(ctx context.Context, userID string, id topic.ID) (*topic.Event, []topic.Entry, error) {
+	if err := r.ofTopic(ctx, &userID); err != nil {
+		return nil, nil, err
+	}
+	return r.events.GetEvent(ctx, userID, id)
+}
+
+// ListTopicEvents lists events of a topic of the caller's owner, the newest first.
+func (r *Registrar) ListTopicEvents(ctx context.Context, f topic.EventFilter) ([]topic.Event, error) {
+	if err := r.ofTopic(ctx, &f.UserID); err != nil {
+		return nil, err
+	}
+	return r.events.ListTopicEvents(ctx, f)
+}
+
+// ofTopic completes the owner of a topic, which no other names.
+func (r *Registrar) ofTopic(ctx context.Context, userID *string) error {
+	if r.events == nil {
+		return schedule.ErrUnsupported
+	}
+	if err := ownUser(ctx, userID, "topics"); err != nil {
+		return err
+	}
+	var c schedule.Collect
+	checkOwner(&c, *userID)
+	return c.Err()
+}
+
+// Inbox is a page of what a consumer has of events.
+type Inbox struct {
+	Entries []topic.InboxEntry
+	Counts  map[topic.State]int // all of the consumer
+}
+
+// ListInbox lists the inbox of a consumer, the oldest event first.
+func (r *Registrar) ListInbox(ctx context.Context, f topic.InboxFilter) (Inbox, error) {
+	if r.events == nil {
+		return Inbox{}, schedule.ErrUnsupported
+	}
+	s, err := r.schedules.GetSchedule(ctx, f.ScheduleID)
+	if err != nil {
+		return Inbox{}, err
+	}
+	f.ScheduleID = s.ScheduleID
+	out := Inbox{}
+	if out.Entries, err = r.events.ListInbox(ctx, f); err != nil {
+		return out, err
+	}
+	out.Counts, err = r.events.CountInbox(ctx, f.ScheduleID)
+	return out, err
+}
+
+// refuseConsumer refuses what starts a run of a consumer without events.
+func refuseConsumer(s *schedule.Schedule, what string) error {
+	if !s.Consume.Any() {
+		return nil
+	}
+	return schedule.Explain(schedule.ErrPrecondition, "cannot %s: schedule %s is a consumer, and only events start its runs; publish one to %s",
+		what, schedule.Quote(s.ScheduleID), strings.Join(s.Consume.Topics, " or "))
+}
+
+// checkConsumer adds what is wrong with a consumer.
+func checkConsumer(c *schedule.Collect, d *schedule.Definition) {
+	d.Consume.Check(c)
+	if !d.Consume.Any() {
+		return
+	}
+	if d.CronExpr != "" || d.IntervalMS != 0 || !d.OnceAt.IsZero() {
+		c.Note("consume", "is set with a time rule", "leave out cron_expr, interval_ms and once_at: events start its runs")
+	}
+	if d.OverlapPolicy != schedule.OverlapQueue {
+		c.Add("overlap_policy", string(d.OverlapPolicy), "is not for a consumer", "leave it out: its runs go one after the other")
+	}
+}
+
+// keepsGroup refuses another overlap key of a consumer: two groups would run it.
+func keepsGroup(before, after *schedule.Definition) error {
+	if before.Consume.Any() && after.Consume.Any() && before.OverlapKey != after.OverlapKey {
+		return schedule.Explain(schedule.ErrPrecondition, "cannot change overlap_key of consumer %s from %s to %s: register it under another schedule_id",
+			schedule.Quote(after.ScheduleID), schedule.Quote(before.OverlapKey), schedule.Quote(after.OverlapKey))
+	}
+	return nil
+}

@@ -1,0 +1,54 @@
+package worker
+
+import (
+	"context"
+	"time"
+
+	"github.com/carillon/carillon/internal/ledger"
+)
+
+// takeBatch is how many consumers one transaction looks at.
+const takeBatch = 200
+
+// takeEvents looks at the consumers that are due, and reports whether there is something to claim: runs
+// that have taken events, or groups in which no consumer goes first any more.
+func (t *term) takeEvents(ctx context.Context) (any bool) {
+	for ctx.Err() == nil {
+		state := t.memory.state
+		if state == nil {
+			return any
+		}
+		now := t.now()
+		due := state.Due(now, takeBatch)
+		if len(due) == 0 {
+			return any
+		}
+		began := time.Now()
+		storeCtx, cancel := t.storeContext()
+		taken, err := t.Fires.Take(storeCtx, ledger.TakeRequest{Term: t.Term, Now: now, ScheduleIDs: due})
+		cancel()
+		t.Metrics.step("take", began, err)
+		if err != nil {
+			state.Discard() // whether it was committed is not known
+			t.failed(ctx, "take", err)
+			return any
+		}
+		state.Took(&taken, t.now())
+		t.Metrics.took(&taken)
+		any = any || len(taken.Locked) < len(due)
+		if len(due) < takeBatch && !again(&taken, now) {
+			return any
+		}
+	}
+	return any
+}
+
+// again reports whether a row is left that is due: it had more than one take ends.
+func again(taken *ledger.Taken, now time.Time) bool {
+	for i := range taken.Wakes {
+		if w := &taken.Wakes[i]; !w.FireAt.After(now) && !w.Pause.Active(now) {
+			return true
+		}
+	}
+	return false
+}
