@@ -176,9 +176,11 @@ func TestRunsForQueuesTakeNoLaunchInAnyWorld(t *testing.T) {
 			r := dueRun(id, group, noon.Add(time.Duration(rapid.IntRange(-5000, 900).Draw(t, "at"))*time.Millisecond), policy)
 			r.OverlapKey = group
 			r.Key = sha256.Sum256(binary.BigEndian.AppendUint64(nil, uint64(i)))
-			!r.WaitingSince.IsZero() = policy == schedule.OverlapQueue && rapid.Bool().Draw(t, "waiting")
+			if policy == schedule.OverlapQueue && rapid.Bool().Draw(t, "waiting") {
+				r.WaitingSince = r.FireAt
+			}
 			if rapid.IntRange(0, 9).Draw(t, "in flight") == 0 {
-				r.Status, r.Epoch, !r.WaitingSince.IsZero() = schedule.StatusStarted, 1, false
+				r.Status, r.Epoch, r.WaitingSince = schedule.StatusStarted, 1, time.Time{}
 			}
 			runs = append(runs, r)
 		}

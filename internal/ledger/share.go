@@ -73,17 +73,16 @@ func (s *ShardState) choose(p *Pass) (c choice) {
 	return c
 }
 
-// firstWaiting are the first waiting runs of the owner's groups that are freed, in
-// claim order, without those that wait for the end of a pause.
+// firstWaiting are waiting runs of the owner's groups that are freed, in claim order, without those that
+// wait for the end of a pause: of each group the first that needs a launch and the first that enters a
+// queue. The verdict on the group says which of its runs goes first.
 func (o *owner) firstWaiting(now int64, order func(a, b *run) int) (launching, entering []*run) {
 	for g := range o.freed {
-		if i := slices.IndexFunc(g.waiting, func(r *run) bool { return !r.isHeld(now) }); i >= 0 {
-			if r := g.waiting[i]; r.queue == queueSome {
-				entering = append(entering, r)
-			} else {
-				launching = append(launching, r)
-			}
+		first := func(enters bool) []*run {
+			i := slices.IndexFunc(g.waiting, func(r *run) bool { return !r.isHeld(now) && (r.queue == queueSome) == enters })
+			return g.waiting[max(i, 0) : i+1]
 		}
+		launching, entering = append(launching, first(false)...), append(entering, first(true)...)
 	}
 	slices.SortFunc(launching, order)
 	slices.SortFunc(entering, order)

@@ -40,7 +40,6 @@ const (
 	siteReclaim
 	siteSettle
 	siteSweep
-	siteTake
 	siteLoadOpen
 	siteCancelRequests
 	siteTakeover

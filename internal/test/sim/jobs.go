@@ -53,6 +53,7 @@ type job struct {
 	turns      map[string]int // starts of other keys since it waits, or since the last start of its own
 	cancelled  bool           // a user has asked for its end
 	awaited    bool           // its row is kept, whatever its queue says
+	follows    bool           // it entered at the end of a group
 	counted    bool           // it has ended without a row
 	slot       bool           // of a schedule, or a retry of such a run
 	behind     bool           // catch-up and backfill, and their automatic retries
@@ -143,6 +144,7 @@ func (l *ledgerWatch) jobEntered(at time.Duration, r *schedule.Run) {
 		l.retriedJob(r)
 	}
 	l.attempted(j.history)
+	j.follows = followsGroup(r) // its input can be changed later
 	l.bornMember(r)
 	l.mayCancel(j)
 }

@@ -67,7 +67,7 @@ func (l *ledgerWatch) needed(j *job) need {
 	r := &j.row
 	told := j.hook.target != "" && slices.Contains(j.hook.events, "run.succeeded")
 	if l.queues[r.Queue.No].row.History != "failed" || r.Status != "SUCCESS" || j.slot || j.awaited || told ||
-		r.Queue.GroupNo != 0 || r.Trigger != "job" || r.RetryOf != (schedule.Key{}) || !r.CancelRequestedAt.IsZero() || followsGroup(r) {
+		r.Queue.GroupNo != 0 || r.Trigger != "job" || r.RetryOf != (schedule.Key{}) || !r.CancelRequestedAt.IsZero() || j.follows {
 		return needsRow
 	}
 	if hasResult(r.Key) && r.Reason != "accepted" { // of the answer or report that has ended it
