@@ -47,6 +47,9 @@ func rule(s timing) string {
 	case s.GetOnceAt() != nil:
 		return "once at " + render.Stamp(s.GetOnceAt().AsTime())
 	}
+	if c, ok := s.(interface{ GetConsume() *carillonv1.Consume }); ok && c.GetConsume() != nil {
+		return "on events of " + strings.Join(c.GetConsume().GetTopics(), ", ")
+	}
 	return "by hand"
 }
 
@@ -55,6 +58,8 @@ func state(s *carillonv1.Schedule) string {
 	switch {
 	case s.GetPaused():
 		return "paused"
+	case s.GetConsume() != nil:
+		return "active"
 	case s.GetNextRunAt() == nil:
 		return "exhausted"
 	}

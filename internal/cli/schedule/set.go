@@ -139,7 +139,7 @@ func showPatched(c *client.Client, resp *carillonv1.PatchScheduleResponse) error
 	}
 	return c.Show(resp, func(p *render.Page) {
 		s := resp.GetSchedule()
-		next := "no next run (paused, exhausted or started by hand)"
+		next := "no next run (paused, exhausted, or started by hand or by events)"
 		if s.GetNextRunAt() != nil {
 			next = "next run " + p.When(s.GetNextRunAt())
 		}

@@ -91,7 +91,7 @@ func showUpserted(c *client.Client, resp *carillonv1.UpsertScheduleResponse, unc
 		}
 	}
 	return c.Show(resp, func(p *render.Page) {
-		next := "no next run (paused, exhausted or started by hand)"
+		next := "no next run (paused, exhausted, or started by hand or by events)"
 		if resp.GetNextRunAt() != nil {
 			next = "next run " + p.When(resp.GetNextRunAt())
 		}

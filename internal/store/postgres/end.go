@@ -258,10 +258,7 @@ func endRows(ctx context.Context, tx pgx.Tx, rows []*openRow, now time.Time) err
 	if err := insertAttempts(ctx, tx, rows, attempts, now); err != nil {
 		return err
 	}
-	if err := tables.PassUses(ctx, queries{tx}, passes); err != nil {
-		return err
-	}
-	if err := dialect.FreeUses(ctx, queries{tx}, len(over), func(i int) *schedule.Run { return &over[i].Run }); err != nil {
+	if err := dialect.SettleUses(ctx, queries{tx}, passes, len(over), func(i int) *schedule.Run { return &over[i].Run }); err != nil {
 		return err
 	}
 	return dialect.EndHandlers(ctx, queries{tx}, len(rows), now, func(i int) (ended, next *schedule.Run) { return &rows[i].Run, attempts[rows[i]] })

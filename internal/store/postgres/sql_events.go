@@ -36,12 +36,11 @@ SELECT u.sid, u.bucket, 'epoch'::timestamptz + u.at * interval '1 microsecond', 
 FROM unnest($1::integer[], $2::integer[], $3::bigint[]) AS u(sid, bucket, at) ORDER BY u.sid
 ON CONFLICT (sid) DO UPDATE SET fire_at = excluded.fire_at WHERE wakes.fire_at > excluded.fire_at RETURNING sid`
 
-	wakesNow = `
-SELECT w.sid, s.schedule_id, s.revision, w.fire_at, s.deleted_at IS NOT NULL, s.paused, s.pause_note, s.paused_by, s.paused_until, s.created_at,
+	wakeColumns = `w.sid, s.schedule_id, s.revision, w.fire_at, s.deleted_at IS NOT NULL, s.paused, s.pause_note, s.paused_by, s.paused_until, s.created_at,
 	s.user_id || '/' || s.overlap_key, s.priority`
-	sqlWakesOfSchedules = wakesNow + `, '' FROM schedules s JOIN wakes w ON w.sid = s.sid WHERE s.schedule_id = ANY($1::text[])`
-	sqlWakesOfBuckets   = wakesNow + `, '' FROM wakes w JOIN schedules s ON s.sid = w.sid WHERE w.bucket BETWEEN $1 AND $2`
-	sqlLockWakes        = wakesNow + `, (SELECT r.definition FROM schedule_revisions r WHERE r.schedule_id = s.schedule_id AND r.revision = s.revision)
+	sqlWakesOfSchedules = `SELECT ` + wakeColumns + `, '' FROM schedules s JOIN wakes w ON w.sid = s.sid WHERE s.schedule_id = ANY($1::text[])`
+	sqlWakesOfBuckets   = `SELECT ` + wakeColumns + `, '' FROM wakes w JOIN schedules s ON s.sid = w.sid WHERE w.bucket BETWEEN $1 AND $2`
+	sqlLockWakes        = `SELECT ` + wakeColumns + `, (SELECT r.definition FROM schedule_revisions r WHERE r.schedule_id = s.schedule_id AND r.revision = s.revision)
 FROM schedules s JOIN wakes w ON w.sid = s.sid WHERE s.schedule_id = ANY($1::text[]) ORDER BY w.sid FOR UPDATE OF w SKIP LOCKED`
 
 	sqlReadReady = `

@@ -286,10 +286,7 @@ func endRows(ctx context.Context, t tx, rows []*openRow, now time.Time) error {
 	if err := insertAttempts(ctx, t, added, attempts, now); err != nil {
 		return err
 	}
-	if err := tables.PassUses(ctx, queries{t}, passes); err != nil {
-		return err
-	}
-	if err := dialect.FreeUses(ctx, queries{t}, len(rows), func(i int) *schedule.Run { return &rows[i].Run }); err != nil {
+	if err := dialect.SettleUses(ctx, queries{t}, passes, len(rows), func(i int) *schedule.Run { return &rows[i].Run }); err != nil {
 		return err
 	}
 	return dialect.EndHandlers(ctx, queries{t}, len(added), now, func(i int) (ended, next *schedule.Run) { return &added[i].Run, attempts[added[i]] })

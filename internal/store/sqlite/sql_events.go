@@ -9,7 +9,7 @@ const (
  FROM subscriptions b CROSS JOIN schedules s ON s.sid = b.sid
  WHERE b.user_id = ?1 AND (b.prefix OR b.topic IN (SELECT j.value FROM json_each(?2) j)) ORDER BY b.sid, b.topic`
 
-	sqlDrawEvents = `SELECT coalesce((SELECT q.seq FROM sqlite_sequence q WHERE q.name = 'events'), 0) + 1 WHERE ?1 > 0`
+	sqlDrawEvents = `SELECT coalesce((SELECT n.seq FROM sqlite_sequence n WHERE n.name = 'events'), 0) + 1 WHERE ?1 > 0`
 
 	sqlInsertEventsOfTopics = `INSERT INTO events (seq, user_id, topic, source, event_id, type, subject, time, data, data_hash, fanout, published_by, published_at)
  SELECT j.value ->> 0, ?1, j.value ->> 1, j.value ->> 2, j.value ->> 3, nullif(j.value ->> 4, ''), nullif(j.value ->> 5, ''), nullif(j.value ->> 6, 0),
@@ -25,11 +25,11 @@ const (
 	sqlWakeConsumers = `INSERT INTO wakes (sid, bucket, fire_at, created_at) SELECT j.value ->> 0, j.value ->> 1, j.value ->> 2, j.value ->> 2 FROM json_each(?1) j WHERE true
  ON CONFLICT (sid) DO UPDATE SET fire_at = excluded.fire_at WHERE wakes.fire_at > excluded.fire_at RETURNING sid`
 
-	wakesNow = `SELECT w.sid, s.schedule_id, s.revision, w.fire_at, s.deleted_at IS NOT NULL, s.paused, s.pause_note, s.paused_by, s.paused_until, s.created_at,
+	wakeColumns = `w.sid, s.schedule_id, s.revision, w.fire_at, s.deleted_at IS NOT NULL, s.paused, s.pause_note, s.paused_by, s.paused_until, s.created_at,
  s.user_id || '/' || s.overlap_key, s.priority`
-	sqlWakesOfSchedules = wakesNow + `, '' FROM json_each(?1) j CROSS JOIN schedules s ON s.schedule_id = j.value CROSS JOIN wakes w ON w.sid = s.sid`
-	sqlWakesOfBuckets   = wakesNow + `, '' FROM wakes w CROSS JOIN schedules s ON s.sid = w.sid WHERE w.bucket BETWEEN ?1 AND ?2`
-	sqlLockWakes        = wakesNow + `, (SELECT r.definition FROM schedule_revisions r WHERE r.schedule_id = s.schedule_id AND r.revision = s.revision)
+	sqlWakesOfSchedules = `SELECT ` + wakeColumns + `, '' FROM json_each(?1) j CROSS JOIN schedules s ON s.schedule_id = j.value CROSS JOIN wakes w ON w.sid = s.sid`
+	sqlWakesOfBuckets   = `SELECT ` + wakeColumns + `, '' FROM wakes w CROSS JOIN schedules s ON s.sid = w.sid WHERE w.bucket BETWEEN ?1 AND ?2`
+	sqlLockWakes        = `SELECT ` + wakeColumns + `, (SELECT r.definition FROM schedule_revisions r WHERE r.schedule_id = s.schedule_id AND r.revision = s.revision)
  FROM json_each(?1) j CROSS JOIN schedules s ON s.schedule_id = j.value CROSS JOIN wakes w ON w.sid = s.sid ORDER BY w.sid`
 
 	sqlReadReady = `SELECT i.sid, i.seq, i.round, i.created_at, e.topic, e.source, e.event_id, e.published_at, octet_length(e.data)

@@ -104,8 +104,16 @@ func (d *Dialect) KeepUses(ctx context.Context, q Queries, n int, runs func(i in
 	return ledger.PassUses(uses, func(ended schedule.Key) *schedule.Run { return follows[ended] }), nil
 }
 
-// PassUses gives uses to the runs that follow, once these are inserted and before the rest is freed.
-func PassUses(ctx context.Context, q Queries, passes []ledger.UsePass) error {
+// SettleUses gives uses of ended runs to the runs that follow, once these are inserted, and frees the
+// rest. run is the i-th of n ended ones.
+func (d *Dialect) SettleUses(ctx context.Context, q Queries, passes []ledger.UsePass, n int, run func(i int) *schedule.Run) error {
+	if err := passUses(ctx, q, passes); err != nil {
+		return err
+	}
+	return d.FreeUses(ctx, q, n, run)
+}
+
+func passUses(ctx context.Context, q Queries, passes []ledger.UsePass) error {
 	calls := make([]Call, len(passes))
 	for i, p := range passes {
 		calls[i] = Call{sqlPassUse, []any{p.UsedBy, p.LimitNo, p.Key, p.To}}

@@ -48,7 +48,7 @@ func (c *consumer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.flying++
 	c.most = max(c.most, c.flying)
 	c.mu.Unlock()
-	time.Sleep(c.wait) //nolint:forbidigo // the executor works
+	time.Sleep(c.wait)
 	c.mu.Lock()
 	c.flying--
 	c.mu.Unlock()
@@ -120,7 +120,7 @@ func TestLongEventsAreConsumedOnceAlthoughProcessesDie(t *testing.T) {
 						if err == nil && status == http.StatusOK {
 							break
 						}
-						time.Sleep(50 * time.Millisecond) //nolint:forbidigo // a publisher waits before it repeats
+						time.Sleep(50 * time.Millisecond) // before it repeats
 					}
 				}
 			})

@@ -217,10 +217,25 @@ var storeMutants = []struct {
 	}, {
 		sqlite + "/sql_queues.go", "o.position_key, o.idempotency_key LIMIT ?2`", "o.idempotency_key LIMIT ?2`",
 	}}},
+	{"a publisher does not lock the wake row", []suite{contract(postgres, "events")}, []mutant.Edit{{
+		postgres + "/sql_events.go", "ON CONFLICT (sid) DO UPDATE SET fire_at = excluded.fire_at WHERE wakes.fire_at > excluded.fire_at RETURNING sid`", "ON CONFLICT (sid) DO NOTHING RETURNING sid`",
+	}}},
+	{"the end of a run does not wake its consumer", []suite{contract(postgres, "events"), contract(sqlite, "events")}, []mutant.Edit{{
+		"internal/store/tables/take.go", "if t.At = end.WakeAt; !t.At.IsZero() {", "if t.At = end.WakeAt; t.At.Year() == 2 {",
+	}}},
+	{"the next attempt does not get the events", []suite{contract(postgres, "events"), contract(sqlite, "events")}, []mutant.Edit{{
+		"internal/store/tables/take.go", "{sqlPassEvents, []any{key, end.Next, end.Failed}}", "{sqlPassEvents, []any{end.Next, end.Next, end.Failed}}",
+	}}},
+	{"a new schedule gets the events of a deleted one", []suite{contract(postgres, "events"), contract(sqlite, "events")}, []mutant.Edit{{
+		"internal/ledger/wake.go", "case e.CreatedAt.Before(c.CreatedAt):", "case false:",
+	}}},
+	{"waiting slots go before a consumer", []suite{contract(postgres, "events"), contract(sqlite, "events")}, []mutant.Edit{{
+		"internal/ledger/judge.go", "|| j.isLookedAtFirst(g) {", "|| false {",
+	}}},
 	{"an end keeps the uses of its run", []suite{contract(postgres, "limit_uses"), contract(sqlite, "limit_uses")}, []mutant.Edit{{
-		postgres + "/end.go", "dialect.FreeUses(ctx, queries{tx}, len(over), ", "dialect.FreeUses(ctx, queries{tx}, 0, ",
+		postgres + "/end.go", "dialect.SettleUses(ctx, queries{tx}, passes, len(over), ", "dialect.SettleUses(ctx, queries{tx}, passes, 0, ",
 	}, {
-		sqlite + "/end.go", "dialect.FreeUses(ctx, queries{t}, len(rows), ", "dialect.FreeUses(ctx, queries{t}, 0, ",
+		sqlite + "/end.go", "dialect.SettleUses(ctx, queries{t}, passes, len(rows), ", "dialect.SettleUses(ctx, queries{t}, passes, 0, ",
 	}}},
 	{"a run that waits again keeps its uses", []suite{contract(postgres, "limit_uses"), contract(sqlite, "limit_uses")}, []mutant.Edit{{
 		postgres + "/admit.go", "dialect.FreeUses(ctx, queries{tx}, len(moved), ", "dialect.FreeUses(ctx, queries{tx}, 0, ",

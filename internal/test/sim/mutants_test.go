@@ -167,7 +167,7 @@ var mutants = []struct {
 		"launcher/timers.go", `{ return at.Sub(t.now()) }`, `{ return at.Sub(t.now()) - 20*time.Millisecond }`,
 	}}},
 	{"pause and deletion are not looked at before a run is sent", []edit{{
-		"internal/ledger/begin.go", `case req.Trigger.FromSpec() && f.Pause.Active(now):`, `case req.Trigger.FromSpec() && f.Pause.Active(now) && now.IsZero():`,
+		"internal/ledger/begin.go", `case req.Trigger.ObeysPause() && f.Pause.Active(now):`, `case req.Trigger.FromSpec() && f.Pause.Active(now) && now.IsZero():`,
 	}, {
 		"internal/ledger/begin.go", `case f.Deleted:`, `case f.Deleted && now.IsZero():`,
 	}}},
@@ -288,7 +288,7 @@ var mutants = []struct {
 		"internal/store/memory/runs.go", `if c.Redriven && run.IsDead() {`, `if false {`,
 	}}},
 	{"a retry starts during a pause", []edit{{
-		"internal/ledger/run.go", `return r.automatic && s.stopped && !s.deleted`, `return false && r.automatic && s.stopped && !s.deleted`,
+		"internal/ledger/run.go", `return (r.automatic || r.trigger == schedule.TriggerEvent) && s.stopped && !s.deleted`, `return false && r.automatic && s.stopped && !s.deleted`,
 	}, {
 		"internal/ledger/begin.go", `case f.Run != nil && f.Run.IsAutomaticRetry() && f.Pause.Active(now):`, `case false:`,
 	}}},

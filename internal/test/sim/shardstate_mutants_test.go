@@ -90,10 +90,10 @@ var shardMutants = []struct {
 		"internal/ledger/claim.go", `v.Blockers = append(v.Blockers, blockers...)`, `_ = blockers`,
 	}}},
 	{"a retry that waits for the end of a pause is claimed", []edit{{
-		"internal/ledger/run.go", `return r.automatic && s.stopped && !s.deleted`, `return false && r.automatic && s.stopped && !s.deleted`,
+		"internal/ledger/run.go", `return (r.automatic || r.trigger == schedule.TriggerEvent) && s.stopped && !s.deleted`, `return false && r.automatic && s.stopped && !s.deleted`,
 	}}},
 	{"a retry that waits for the end of a pause holds up its group", []edit{{
-		"internal/ledger/share.go", `i := slices.IndexFunc(g.waiting, func(r *run) bool { return !r.isHeld(now) }); i >= 0 {`, `i := 0; !g.waiting[0].isHeld(now) {`,
+		"internal/ledger/share.go", `i := slices.IndexFunc(g.waiting, func(r *run) bool { return !r.isHeld(now) && (r.queue == queueSome) == enters })`, `i := slices.IndexFunc(g.waiting[:1], func(r *run) bool { return !r.isHeld(now) && (r.queue == queueSome) == enters })`,
 	}}},
 	{"a retry whose time is over is claimed", []edit{{
 		"internal/ledger/run.go", `return r.startBy != 0 && max(r.fireAt, now) > r.startBy`, `return false`,

@@ -27,7 +27,7 @@ var jobBugs = []bug{
 		{"internal/store/tables/uses.go", "	if len(uses) == 0 {\n", "	if len(uses) < 2 {\n"},
 	}},
 	{"an end keeps the uses of its run", "mutant-jobs", 1, []change{
-		{"internal/store/postgres/end.go", "	return dialect.FreeUses(ctx, queries{tx}, len(over),", "	return dialect.FreeUses(ctx, queries{tx}, len(over)-1,"},
+		{"internal/store/postgres/end.go", "dialect.SettleUses(ctx, queries{tx}, passes, len(over),", "dialect.SettleUses(ctx, queries{tx}, passes, len(over)-1,"},
 	}},
 	{"the last run of a batch is lost", "mutant-jobs", 1, []change{
 		{"internal/store/tables/enqueue.go", "		if err := d.InsertQueued(ctx, q, runs, decided.Now); err != nil {", "		if err := d.InsertQueued(ctx, q, runs[:max(1, len(runs)-1)], decided.Now); err != nil {"},
