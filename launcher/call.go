@@ -65,6 +65,9 @@ func (s *start) events(ctx context.Context) (*topic.Batch, error) {
 	if err == nil && events == nil && s.req.Trigger == schedule.TriggerEvent {
 		err = errors.New("the database of this launcher does not have them; a launcher needs that of the worker")
 	}
+	if err == nil && events != nil && events.Count != len(events.Events) {
+		err = fmt.Errorf("%d of %d are there", len(events.Events), events.Count)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("load the events of run %s: %w", s.req.Key, err)
 	}

@@ -198,6 +198,9 @@ func checkConsumer(c *schedule.Collect, d *schedule.Definition) {
 	if d.CronExpr != "" || d.IntervalMS != 0 || !d.OnceAt.IsZero() {
 		c.Note("consume", "is set with a time rule", "leave out cron_expr, interval_ms and once_at: events start its runs")
 	}
+	if d.QueueID != "" {
+		c.Note("consume", "is set with queue_id", "leave out one of them: the runs of a consumer enter no dispatch queue")
+	}
 	if d.OverlapPolicy != schedule.OverlapQueue {
 		c.Add("overlap_policy", string(d.OverlapPolicy), "is not for a consumer", "leave it out: its runs go one after the other")
 	}

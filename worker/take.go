@@ -7,13 +7,20 @@ import (
 	"github.com/carillon/carillon/internal/ledger"
 )
 
+// longestTake is after how long the takes of a pass end, so that many of them do not delay slots.
+const longestTake = 100 * time.Millisecond
+
 // takeBatch is how many consumers one transaction looks at.
 const takeBatch = 200
 
 // takeEvents looks at the consumers that are due, and reports whether there is something to claim: runs
 // that have taken events, or groups in which no consumer goes first any more.
 func (t *term) takeEvents(ctx context.Context) (any bool) {
-	for ctx.Err() == nil {
+	for start := time.Now(); ctx.Err() == nil; {
+		if time.Since(start) >= longestTake {
+			t.wakeUp()
+			return true
+		}
 		state := t.memory.state
 		if state == nil {
 			return any

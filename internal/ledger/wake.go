@@ -26,7 +26,6 @@ type Consumer struct {
 	Definition *schedule.Definition // in force; nil: it cannot be read
 	Deleted    bool
 	Pause      schedule.Pause
-	CreatedAt  time.Time // older entries are those of a deleted schedule of this id
 	FireAt     time.Time // of the wake row
 	// Ready are pending events, oldest first: at most one more than LookAt.
 	Ready []topic.Offered
@@ -70,13 +69,10 @@ func LookNow(c *Consumer, now time.Time) Look {
 	var out Look
 	var fit []topic.Offered
 	for i := range c.Ready {
-		switch e := &c.Ready[i]; {
-		case e.CreatedAt.Before(c.CreatedAt):
-			out.Skip, out.Reason = append(out.Skip, *e), topic.ReasonDeleted
-		case !topic.Consumes(of, e.Topic):
-			out.Skip, out.Reason = append(out.Skip, *e), topic.ReasonUnsubscribed
-		default:
+		if e := &c.Ready[i]; topic.Consumes(of, e.Topic) {
 			fit = append(fit, *e)
+		} else {
+			out.Skip, out.Reason = append(out.Skip, *e), topic.ReasonUnsubscribed
 		}
 	}
 	if len(out.Skip) > 0 { // first these: the next look finds the others

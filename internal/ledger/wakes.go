@@ -17,10 +17,11 @@ type wakes struct {
 	later   wakesLater
 	due     map[*wake]struct{}
 	byGroup map[*group][]*wake
+	taken   map[*group]struct{} // a run was planned that no pass has judged yet
 }
 
 func newWakes() wakes {
-	return wakes{all: make(map[string]*wake), due: make(map[*wake]struct{}), byGroup: make(map[*group][]*wake)}
+	return wakes{all: make(map[string]*wake), due: make(map[*wake]struct{}), byGroup: make(map[*group][]*wake), taken: make(map[*group]struct{})}
 }
 
 // wake is a wake row. A row that is written again is another wake.
@@ -136,7 +137,7 @@ func (s *ShardState) Due(now time.Time, most int) (scheduleIDs []string) {
 	s.wakesDue(at)
 	first := make(map[*group]*wake)
 	for w := range s.wakes.due {
-		if w.group.mayTake(at) && (first[w.group] == nil || byLook(w, first[w.group]) < 0) {
+		if _, taken := s.wakes.taken[w.group]; !taken && w.group.mayTake(at) && (first[w.group] == nil || byLook(w, first[w.group]) < 0) {
 			first[w.group] = w
 		}
 	}
@@ -157,14 +158,14 @@ func byLook(a, b *wake) int {
 }
 
 // mayTake reports whether a consumer of the group may take events: nothing is in flight, and no run of
-// a consumer is due or waits.
+// a consumer and no next attempt is due or waits.
 func (g *group) mayTake(now int64) bool {
 	if g.members == nil {
 		return true
 	}
-	comes := func(r *run) bool { return r.trigger == schedule.TriggerEvent && !r.isHeld(now) }
+	comes := func(r *run) bool { return (r.trigger == schedule.TriggerEvent || r.automatic) && !r.isHeld(now) }
 	return len(g.inFlight) == 0 && !slices.ContainsFunc(g.waiting, comes) &&
-		!slices.ContainsFunc(g.near.runs, func(r *run) bool { return isNear(r) && comes(r) })
+		!slices.ContainsFunc(g.near.runs, func(r *run) bool { return isDue(r) && comes(r) })
 }
 
 // isLookedAtFirst reports whether a consumer of the group is to be looked at before its runs are judged.
@@ -197,6 +198,7 @@ func (s *ShardState) Took(t *Taken, now time.Time) {
 	for i := range t.Runs {
 		if r := RunOf(&t.Runs[i]); s.runs[r.Key] == nil {
 			s.enter(&r)
+			s.wakes.taken[s.groupOf(r.OverlapKey)] = struct{}{}
 		}
 	}
 }

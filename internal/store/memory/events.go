@@ -144,6 +144,14 @@ func (t *tx) setWake(scheduleID string, when time.Time) {
 
 // subscribe has a consumer looked at whose definition was changed, or that was deleted.
 func (t *tx) subscribe(before, after *schedule.Schedule, now time.Time) {
+	if before != nil && !before.Alive() && after.Alive() { // created again: what waits is not for it
+		for id, entry := range t.inbox {
+			if id.scheduleID == after.ScheduleID && entry.State == topic.Pending {
+				entry.State, entry.Reason, entry.EndedAt = topic.Skipped, topic.ReasonDeleted, at(now)
+				setEntry(t, t.inbox, id, entry)
+			}
+		}
+	}
 	if after.Consume.Any() || before != nil && before.Consume.Any() {
 		t.setWake(after.ScheduleID, now)
 	}
@@ -195,7 +203,7 @@ func (t *tx) take(id string, now time.Time, out *ledger.Taken) error {
 		return nil
 	}
 	c := ledger.Consumer{
-		ScheduleID: id, Revision: row.Revision, Definition: &row.Definition, Deleted: !row.Alive(), Pause: row.Pause, CreatedAt: row.CreatedAt, FireAt: when,
+		ScheduleID: id, Revision: row.Revision, Definition: &row.Definition, Deleted: !row.Alive(), Pause: row.Pause, FireAt: when,
 	}
 	c.Ready = t.ready(id, c.LookAt()+1)
 	look := ledger.LookNow(&c, now)

@@ -34,9 +34,9 @@ INSERT INTO inbox (sid, seq, round, state, created_at) SELECT u.sid, u.seq, 1, 1
 INSERT INTO wakes (sid, bucket, fire_at, created_at)
 SELECT u.sid, u.bucket, 'epoch'::timestamptz + u.at * interval '1 microsecond', 'epoch'::timestamptz + u.at * interval '1 microsecond'
 FROM unnest($1::integer[], $2::integer[], $3::bigint[]) AS u(sid, bucket, at) ORDER BY u.sid
-ON CONFLICT (sid) DO UPDATE SET fire_at = excluded.fire_at WHERE wakes.fire_at > excluded.fire_at RETURNING sid`
+ON CONFLICT (sid) DO UPDATE SET fire_at = least(wakes.fire_at, excluded.fire_at), bucket = excluded.bucket WHERE wakes.fire_at > excluded.fire_at OR wakes.bucket <> excluded.bucket RETURNING sid`
 
-	wakeColumns = `w.sid, s.schedule_id, s.revision, w.fire_at, s.deleted_at IS NOT NULL, s.paused, s.pause_note, s.paused_by, s.paused_until, s.created_at,
+	wakeColumns = `w.sid, s.schedule_id, s.revision, w.fire_at, s.deleted_at IS NOT NULL, s.paused, s.pause_note, s.paused_by, s.paused_until,
 	s.user_id || '/' || s.overlap_key, s.priority`
 	sqlWakesOfSchedules = `SELECT ` + wakeColumns + `, '' FROM schedules s JOIN wakes w ON w.sid = s.sid WHERE s.schedule_id = ANY($1::text[])`
 	sqlWakesOfBuckets   = `SELECT ` + wakeColumns + `, '' FROM wakes w JOIN schedules s ON s.sid = w.sid WHERE w.bucket BETWEEN $1 AND $2`

@@ -23,9 +23,9 @@ const (
 	sqlInsertInbox = `INSERT INTO inbox (sid, seq, round, state, created_at) SELECT j.value ->> 0, j.value ->> 1, 1, 1, ?1 FROM json_each(?2) j`
 
 	sqlWakeConsumers = `INSERT INTO wakes (sid, bucket, fire_at, created_at) SELECT j.value ->> 0, j.value ->> 1, j.value ->> 2, j.value ->> 2 FROM json_each(?1) j WHERE true
- ON CONFLICT (sid) DO UPDATE SET fire_at = excluded.fire_at WHERE wakes.fire_at > excluded.fire_at RETURNING sid`
+ ON CONFLICT (sid) DO UPDATE SET fire_at = min(wakes.fire_at, excluded.fire_at), bucket = excluded.bucket WHERE wakes.fire_at > excluded.fire_at OR wakes.bucket <> excluded.bucket RETURNING sid`
 
-	wakeColumns = `w.sid, s.schedule_id, s.revision, w.fire_at, s.deleted_at IS NOT NULL, s.paused, s.pause_note, s.paused_by, s.paused_until, s.created_at,
+	wakeColumns = `w.sid, s.schedule_id, s.revision, w.fire_at, s.deleted_at IS NOT NULL, s.paused, s.pause_note, s.paused_by, s.paused_until,
  s.user_id || '/' || s.overlap_key, s.priority`
 	sqlWakesOfSchedules = `SELECT ` + wakeColumns + `, '' FROM json_each(?1) j CROSS JOIN schedules s ON s.schedule_id = j.value CROSS JOIN wakes w ON w.sid = s.sid`
 	sqlWakesOfBuckets   = `SELECT ` + wakeColumns + `, '' FROM wakes w CROSS JOIN schedules s ON s.sid = w.sid WHERE w.bucket BETWEEN ?1 AND ?2`

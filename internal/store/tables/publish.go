@@ -1,6 +1,7 @@
 package tables
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -15,7 +16,10 @@ const (
 	eventColumns = `e.seq, e.user_id, e.topic, e.source, e.event_id, e.type, e.subject, e.time, e.data_hash, e.fanout, e.published_by, e.published_at`
 
 	sqlSubscribe = `INSERT INTO subscriptions (user_id, topic, sid, prefix) SELECT $2, $3, s.sid, $4 FROM schedules s WHERE s.schedule_id = $1`
-	sqlWakeOne   = `INSERT INTO wakes (sid, bucket, fire_at, created_at) SELECT s.sid, $2, $3, $3 FROM schedules s WHERE s.schedule_id = $1
+	sqlSIDOf     = `SELECT s.sid FROM schedules s WHERE s.schedule_id = $1`
+	// Of a schedule that was deleted and is created again: what waits is not for the new one.
+	sqlSkipOld = `UPDATE inbox SET state = 4, reason = $3, ended_at = $2 WHERE sid = (SELECT s.sid FROM schedules s WHERE s.schedule_id = $1) AND state = 1`
+	sqlWakeOne = `INSERT INTO wakes (sid, bucket, fire_at, created_at) VALUES ($1, $2, $3, $3)
 ON CONFLICT (sid) DO UPDATE SET fire_at = excluded.fire_at, bucket = excluded.bucket`
 )
 
@@ -168,7 +172,7 @@ func (d *Dialect) wakeConsumers(ctx context.Context, q Queries, consumers []Woke
 	if len(consumers) == 0 {
 		return nil
 	}
-	slices.SortFunc(consumers, func(a, b WokenConsumer) int { return int(a.SID - b.SID) })
+	slices.SortFunc(consumers, bySID)
 	var sids, buckets []int32
 	var times []int64
 	of := make(map[int32]*WokenConsumer, len(consumers))
@@ -194,6 +198,8 @@ func (d *Dialect) wakeConsumers(ctx context.Context, q Queries, consumers []Woke
 	}
 	return d.NoteWoken(ctx, q, written)
 }
+
+func bySID(a, b WokenConsumer) int { return cmp.Or(cmp.Compare(a.SID, b.SID), a.At.Compare(b.At)) }
 
 // published returns the result of each event.
 func (d *Dialect) published(ctx context.Context, q Queries, p *topic.Publication, route *topic.Route, inserted map[topic.ID]int64) ([]topic.Published, error) {
@@ -266,15 +272,34 @@ func (d *Dialect) Subscribe(ctx context.Context, q Queries, changes []schedule.C
 		if len(of) == 0 && !were[c.ScheduleID] {
 			continue
 		}
-		key := c.Row.QualifiedOverlapKey()
-		calls = append(append(calls, of...), Call{sqlWakeOne, []any{c.ScheduleID, schedule.Bucket(key), c.Now}})
-		woken = append(woken, WokenConsumer{ScheduleID: c.ScheduleID, OverlapKey: key, At: c.Now})
+		if calls = append(calls, of...); c.Created && existed(c.ScheduleID) {
+			calls = append(calls, Call{sqlSkipOld, []any{c.ScheduleID, c.Now, string(topic.ReasonDeleted)}})
+		}
+		woken = append(woken, WokenConsumer{ScheduleID: c.ScheduleID, OverlapKey: c.Row.QualifiedOverlapKey(), At: c.Now})
 	}
-	if len(calls) == 0 {
+	if len(calls)+len(woken) == 0 {
 		return nil
 	}
 	if err := q.ExecAll(ctx, calls); err != nil {
 		return fmt.Errorf("subscribe: %w", err)
+	}
+	return d.wakeChanged(ctx, q, woken)
+}
+
+// wakeChanged writes the wake rows of schedules that were changed, in the order of their numbers.
+func (d *Dialect) wakeChanged(ctx context.Context, q Queries, woken []WokenConsumer) error {
+	for i := range woken {
+		if _, err := one(ctx, q, []any{&woken[i].SID}, sqlSIDOf, woken[i].ScheduleID); err != nil {
+			return fmt.Errorf("read the number of %s: %w", woken[i].ScheduleID, err)
+		}
+	}
+	slices.SortFunc(woken, bySID)
+	calls := make([]Call, len(woken))
+	for i, c := range woken {
+		calls[i] = Call{sqlWakeOne, []any{c.SID, schedule.Bucket(c.OverlapKey), c.At}}
+	}
+	if err := q.ExecAll(ctx, calls); err != nil {
+		return fmt.Errorf("wake: %w", err)
 	}
 	return d.NoteWoken(ctx, q, woken)
 }

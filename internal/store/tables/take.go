@@ -37,7 +37,7 @@ type wakeRow struct {
 
 func wakeFields(r *wakeRow) []any {
 	return []any{
-		&r.SID, &r.ScheduleID, &r.Revision, &r.FireAt, &r.Deleted, &r.Pause.Paused, &r.Pause.Note, &r.Pause.By, &r.Pause.Until, &r.CreatedAt,
+		&r.SID, &r.ScheduleID, &r.Revision, &r.FireAt, &r.Deleted, &r.Pause.Paused, &r.Pause.Note, &r.Pause.By, &r.Pause.Until,
 		&r.overlapKey, &r.priority, &r.definition,
 	}
 }

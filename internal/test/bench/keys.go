@@ -48,15 +48,9 @@ func keys(ctx context.Context, o options, w *report.Writer) error {
 		if err := m.watch(ctx); err != nil {
 			return line, err
 		}
-		began := make([]time.Time, min(n, keyEnds))
-		for i := range began {
-			began[i] = time.Now()
-			if err := s.End(ctx, i); err != nil {
-				return line, err
-			}
-			if err := awaitCalled(ctx, q, n+i+1, o.timeout); err != nil {
-				return line, err
-			}
+		began, err := endKeys(ctx, o, s, n)
+		if err != nil {
+			return line, err
 		}
 		if err := m.endWatch(ctx); err != nil {
 			return line, err
@@ -84,6 +78,21 @@ func keys(ctx context.Context, o options, w *report.Writer) error {
 		line.Settings = given()
 		return line, o.accept(line)
 	})
+}
+
+// endKeys ends one job after the other, and returns when each end began.
+func endKeys(ctx context.Context, o options, s *site.Site, n int) ([]time.Time, error) {
+	began := make([]time.Time, min(n, keyEnds))
+	for i := range began {
+		began[i] = time.Now()
+		if err := s.End(ctx, i); err != nil {
+			return nil, err
+		}
+		if err := awaitCalled(ctx, s, n+i+1, o.timeout); err != nil {
+			return nil, err
+		}
+	}
+	return began, nil
 }
 
 // awaitCalled waits until the executor was called n times.

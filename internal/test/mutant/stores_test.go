@@ -218,7 +218,7 @@ var storeMutants = []struct {
 		sqlite + "/sql_queues.go", "o.position_key, o.idempotency_key LIMIT ?2`", "o.idempotency_key LIMIT ?2`",
 	}}},
 	{"a publisher does not lock the wake row", []suite{contract(postgres, "events")}, []mutant.Edit{{
-		postgres + "/sql_events.go", "ON CONFLICT (sid) DO UPDATE SET fire_at = excluded.fire_at WHERE wakes.fire_at > excluded.fire_at RETURNING sid`", "ON CONFLICT (sid) DO NOTHING RETURNING sid`",
+		postgres + "/sql_events.go", "ON CONFLICT (sid) DO UPDATE SET fire_at = least(wakes.fire_at, excluded.fire_at), bucket = excluded.bucket WHERE wakes.fire_at > excluded.fire_at OR wakes.bucket <> excluded.bucket RETURNING sid`", "ON CONFLICT (sid) DO NOTHING RETURNING sid`",
 	}}},
 	{"the end of a run does not wake its consumer", []suite{contract(postgres, "events"), contract(sqlite, "events")}, []mutant.Edit{{
 		"internal/store/tables/take.go", "if t.At = end.WakeAt; !t.At.IsZero() {", "if t.At = end.WakeAt; t.At.Year() == 2 {",
@@ -227,7 +227,7 @@ var storeMutants = []struct {
 		"internal/store/tables/take.go", "{sqlPassEvents, []any{key, end.Next, end.Failed}}", "{sqlPassEvents, []any{end.Next, end.Next, end.Failed}}",
 	}}},
 	{"a new schedule gets the events of a deleted one", []suite{contract(postgres, "events"), contract(sqlite, "events")}, []mutant.Edit{{
-		"internal/ledger/wake.go", "case e.CreatedAt.Before(c.CreatedAt):", "case false:",
+		"internal/store/tables/publish.go", "c.Created && existed(c.ScheduleID) {", "c.Created && !existed(c.ScheduleID) {",
 	}}},
 	{"waiting slots go before a consumer", []suite{contract(postgres, "events"), contract(sqlite, "events")}, []mutant.Edit{{
 		"internal/ledger/judge.go", "|| j.isLookedAtFirst(g) {", "|| false {",

@@ -32,6 +32,7 @@ var eventChecks = []check{
 	{"a publisher that fails leaves nothing", eventStrict},
 	{"retention deletes events whose entries have ended, and none that waits", eventRetention},
 	{"eight publishers and two leaders: no event is lost, none is taken twice", eventRace},
+	{"two publishers of a consumer, each waiting for its event: none waits for ever", eventWaitRace},
 	{"publishers of the same events at once: each event exists once, and none waits for another in a circle", eventSameRace},
 	{"an edit, a pause or a deletion beside publishers loses no wake", eventEditRace},
 }

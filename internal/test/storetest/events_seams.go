@@ -74,7 +74,9 @@ func eventRecreated(r *rig) {
 	r.publish("orders", "old")
 	r.delete(s)
 	r.now = r.at(time.Minute)
-	s = r.revise(s, func(s *schedule.Schedule) { s.DeletedAt, s.CreatedAt = time.Time{}, r.now })
+	s.Revision++
+	s.DeletedAt, s.CreatedAt, s.UpdatedAt = time.Time{}, r.now, r.now
+	r.change(schedule.Change{Row: &s, Created: true, NewRevision: true, ChangedBy: s.UserID})
 	r.now = r.at(time.Second)
 	r.publish("orders", "new")
 	equal(r, "batch", r.batchOf(e.one().Key), []string{"new"})
@@ -312,4 +314,49 @@ func eventRetention(r *rig) {
 		equal(r, topicName, len(found), want)
 	}
 	r.hold(!r.publish("orders", "done")[0].Duplicate, "a deleted id counts as new")
+}
+
+// eventWaitRace loses a wake for good if a look misses an event whose publisher found the wake row: no
+// later event wakes the consumer.
+func eventWaitRace(r *rig) {
+	const consumers, each = 4, 30
+	e := r.events()
+	for i := range consumers {
+		r.consumer(fmt.Sprint("c", i), []string{fmt.Sprint("t", i)})
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		r.crowd(2*consumers, func(n int) {
+			for i := range each {
+				topicName, id := fmt.Sprint("t", n/2), fmt.Sprint(n, "-", i)
+				if _, err := r.Publish(r.ctx, r.publication(topicName, id)); err != nil {
+					r.Errorf("publish: %v", err)
+					return
+				}
+				for began := time.Now(); ; {
+					_, entries, err := r.GetEvent(r.ctx, r.user, eventtopic.ID{Topic: topicName, EventID: id})
+					if err != nil || time.Since(began) > 20*time.Second {
+						r.Errorf("event %s is %v: %v", id, entries, err)
+						return
+					}
+					if entries[0].State == eventtopic.Consumed {
+						break
+					}
+				}
+			}
+		})
+	}()
+	for over := false; !over; {
+		r.now = r.at(time.Second)
+		launches := e.lookOnce()
+		for i := range launches {
+			r.succeeds(launches[i].Run)
+		}
+		select {
+		case <-done:
+			over = true
+		default:
+		}
+	}
 }
