@@ -68,7 +68,12 @@ func (r *rig) publish(topicName string, ids ...string) []eventtopic.Published {
 }
 
 func (r *rig) publication(topicName string, ids ...string) *eventtopic.Publication {
-	p := &eventtopic.Publication{UserID: r.user, Now: r.now}
+	return r.publicationAt(r.now, topicName, ids...)
+}
+
+// publicationAt is for publishers beside a check that moves its now.
+func (r *rig) publicationAt(now time.Time, topicName string, ids ...string) *eventtopic.Publication {
+	p := &eventtopic.Publication{UserID: r.user, Now: now}
 	for _, id := range ids {
 		name, data, _ := strings.Cut(id, "=")
 		if data == "" {

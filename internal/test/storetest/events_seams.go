@@ -171,12 +171,13 @@ func eventRace(r *rig) {
 	for i := range 3 {
 		all = append(all, r.consumer(fmt.Sprint("c", i), []string{"orders.*"}, func(s *schedule.Schedule) { s.Consume.MaxEvents = 7 }))
 	}
+	now := r.now
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		r.crowd(publishers, func(n int) {
 			for i := range each {
-				if _, err := r.Publish(r.ctx, r.publication(fmt.Sprint("orders.", i%3), fmt.Sprint(n, "-", i), fmt.Sprint(n, "+", i))); err != nil {
+				if _, err := r.Publish(r.ctx, r.publicationAt(now, fmt.Sprint("orders.", i%3), fmt.Sprint(n, "-", i), fmt.Sprint(n, "+", i))); err != nil {
 					r.Errorf("publish: %v", err)
 				}
 			}
@@ -247,12 +248,13 @@ func eventSameRace(r *rig) {
 func eventEditRace(r *rig) {
 	e := r.events()
 	s := r.consumer("c", []string{"orders"})
+	now := r.now
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		r.crowd(4, func(n int) {
 			for i := range 20 {
-				if _, err := r.Publish(r.ctx, r.publication("orders", fmt.Sprint(n, "-", i))); err != nil {
+				if _, err := r.Publish(r.ctx, r.publicationAt(now, "orders", fmt.Sprint(n, "-", i))); err != nil {
 					r.Errorf("publish: %v", err)
 				}
 			}
@@ -324,13 +326,14 @@ func eventWaitRace(r *rig) {
 	for i := range consumers {
 		r.consumer(fmt.Sprint("c", i), []string{fmt.Sprint("t", i)})
 	}
+	now := r.now
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		r.crowd(2*consumers, func(n int) {
 			for i := range each {
 				topicName, id := fmt.Sprint("t", n/2), fmt.Sprint(n, "-", i)
-				if _, err := r.Publish(r.ctx, r.publication(topicName, id)); err != nil {
+				if _, err := r.Publish(r.ctx, r.publicationAt(now, topicName, id)); err != nil {
 					r.Errorf("publish: %v", err)
 					return
 				}
