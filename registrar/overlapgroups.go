@@ -11,7 +11,6 @@ import (
 
 	"github.com/carillon/carillon/internal/auth"
 	"github.com/carillon/carillon/internal/ledger"
-	"github.com/carillon/carillon/internal/plan"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/schedule/describe"
 )
@@ -314,14 +313,14 @@ func (r *Registrar) runOverlap(found []schedule.ChangeInput, key string, in *Run
 			continue
 		case len(f.Open) > 0:
 			return nil, schedule.Explain(schedule.ErrPrecondition, "overlap_busy: run %s of overlap key %s is in flight or waits; wait until no run of the group does", f.Open[0], schedule.Quote(in.OverlapKey))
-		case s.CronExpr == "" && s.IntervalMS == 0 && s.OnceAt.IsZero():
+		case s.ByHand():
 			continue
 		}
 		if timed++; s.Pause.Active(now) {
 			paused++
 			continue
 		}
-		changes = append(changes, manualChange(s, len(found), in, now))
+		changes = append(changes, turnOf(s, len(found), in, now))
 	}
 	switch {
 	case timed == 0:
@@ -332,18 +331,14 @@ func (r *Registrar) runOverlap(found []schedule.ChangeInput, key string, in *Run
 	return changes, nil
 }
 
-// manualChange starts a schedule of a group. The run waits for its turn, whatever the schedule's own
-// policy is.
-func manualChange(s *schedule.Schedule, schedules int, in *RunOverlapInput, now time.Time) schedule.Change {
+// turnOf starts a schedule of a group. The run waits for its turn, whatever the schedule's own policy is.
+func turnOf(s *schedule.Schedule, schedules int, in *RunOverlapInput, now time.Time) schedule.Change {
 	policy := schedule.OverlapQueue
 	if s.OverlapPolicy == schedule.OverlapCoalesce {
 		policy = schedule.OverlapCoalesce
 	}
-	row := plan.NewRow(s, plan.Slot{Key: schedule.ManualKey(s.ScheduleID, in.RequestID)}, schedule.TriggerManual, policy)
-	row.RunAt = now.Truncate(time.Millisecond)
-	row.FireAt, row.RequestedBy = row.RunAt, in.Actor
+	change := manualChange(s, in.RequestID, in.Actor, policy, now)
+	row := &change.Runs[0]
 	row.MaxQueued = max(row.MaxQueued, uint32(schedules))
-	e := newEvent(s, schedule.EventTriggered, in.Actor, now)
-	e.From, e.To, e.Count, e.Note = row.RunAt, row.RunAt, 1, "request_id "+in.RequestID
-	return schedule.Change{ScheduleID: s.ScheduleID, Runs: []schedule.Run{row}, Events: []schedule.Event{e}, Now: now}
+	return change
 }

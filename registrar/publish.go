@@ -195,7 +195,7 @@ func checkConsumer(c *schedule.Collect, d *schedule.Definition) {
 	if !d.Consume.Any() {
 		return
 	}
-	if d.CronExpr != "" || d.IntervalMS != 0 || !d.OnceAt.IsZero() {
+	if !d.ByHand() {
 		c.Note("consume", "is set with a time rule", "leave out cron_expr, interval_ms and once_at: events start its runs")
 	}
 	if d.QueueID != "" {

@@ -206,7 +206,7 @@ func (r *Registrar) simulated(ctx context.Context, asked *SimulateSchedule, i in
 	over := asked.Over
 	d := &over.Definition
 	row := &schedule.Schedule{CreatedAt: in.From}
-	if d.CronExpr == "" && d.IntervalMS == 0 && d.OnceAt.IsZero() {
+	if d.ByHand() {
 		if d.ScheduleID == "" {
 			return nil, schedule.Invalid("schedule_id", "", "is required", "or give one of cron_expr, interval_ms and once_at")
 		}

@@ -40,17 +40,12 @@ func (r *Registrar) Trigger(ctx context.Context, in TriggerInput) (schedule.Run,
 		if err := refuseConsumer(s, "start"); err != nil {
 			return nil, err
 		}
-		row := plan.NewRow(s, plan.Slot{Key: key}, schedule.TriggerManual, in.OverlapPolicy)
-		if err := refuseOverlap(row, found[0].InFlight); err != nil {
+		change := manualChange(s, in.RequestID, in.Actor, in.OverlapPolicy, r.now())
+		change.Runs[0].Input = in.Input
+		if err := refuseOverlap(change.Runs[0], found[0].InFlight); err != nil {
 			return nil, err
 		}
-		now := r.now()
-		row.RunAt = now.Truncate(time.Millisecond)
-		row.FireAt, row.Input, row.RequestedBy = row.RunAt, in.Input, in.Actor
-		e := newEvent(s, schedule.EventTriggered, in.Actor, now)
-		e.From, e.To, e.Count = row.RunAt, row.RunAt, 1
-		e.Note = "request_id " + in.RequestID
-		return []schedule.Change{{ScheduleID: s.ScheduleID, Runs: []schedule.Run{row}, Events: []schedule.Event{e}, Now: now}}, nil
+		return []schedule.Change{change}, nil
 	})
 	// Also after a refusal: the same request may run concurrently, and then its run is the one in
 	// flight.
@@ -63,6 +58,16 @@ func (r *Registrar) Trigger(ctx context.Context, in TriggerInput) (schedule.Run,
 	}
 	r.log.InfoContext(ctx, "run requested", "schedule_id", in.ScheduleID, "key", key.String(), "trigger", string(schedule.TriggerManual))
 	return *run, nil
+}
+
+// manualChange starts a schedule now, under the key of a request. policy "": that of the schedule.
+func manualChange(s *schedule.Schedule, requestID, actor string, policy schedule.OverlapPolicy, now time.Time) schedule.Change {
+	row := plan.NewRow(s, plan.Slot{Key: schedule.ManualKey(s.ScheduleID, requestID)}, schedule.TriggerManual, policy)
+	row.RunAt = now.Truncate(time.Millisecond)
+	row.FireAt, row.RequestedBy = row.RunAt, actor
+	e := newEvent(s, schedule.EventTriggered, actor, now)
+	e.From, e.To, e.Count, e.Note = row.RunAt, row.RunAt, 1, "request_id "+requestID
+	return schedule.Change{ScheduleID: s.ScheduleID, Runs: []schedule.Run{row}, Events: []schedule.Event{e}, Now: now}
 }
 
 // askedBefore is the run that the same request has made, if it has; another

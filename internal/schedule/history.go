@@ -28,7 +28,8 @@ func (d *QueueDefinition) HistoryText() History {
 	return ""
 }
 
-// ByHand reports whether the schedule has no slots: its runs are started by hand or put into a queue.
+// ByHand reports whether the schedule has no slots: its runs are started by hand or by
+// events, or put into a queue.
 func (d *Definition) ByHand() bool {
 	return d.CronExpr == "" && d.IntervalMS == 0 && d.OnceAt.IsZero()
 }

@@ -283,7 +283,7 @@ func (x *derivation) notASlot() {
 	x.out.Blocking, x.out.Pause, x.out.Range = nil, nil, nil
 	local := x.at.In(x.zone)
 	switch {
-	case d.CronExpr == "" && d.IntervalMS == 0 && d.OnceAt.IsZero():
+	case d.ByHand():
 		x.say(VerdictNotASlot, WhyByHand)
 	case !d.StartAt.IsZero() && x.Asked.Before(d.StartAt):
 		x.say(VerdictNotASlot, WhyBeforeStart)

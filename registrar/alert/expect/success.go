@@ -63,7 +63,7 @@ func (v *evaluation) successes(limit time.Duration) {
 // slots.
 func (v *evaluation) due(since time.Time, limit time.Duration) (time.Time, bool) {
 	s := v.c.Schedule
-	if s.CronExpr == "" && s.IntervalMS == 0 && s.OnceAt.IsZero() {
+	if s.ByHand() {
 		return since.Add(limit), true // started by hand or by another program
 	}
 	all, err := eras(v.c)
