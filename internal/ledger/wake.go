@@ -27,7 +27,7 @@ type Consumer struct {
 	Deleted    bool
 	Pause      schedule.Pause
 	FireAt     time.Time // of the wake row
-	// Ready are pending events, oldest first: at most one more than LookAt.
+	// Ready are pending events, oldest first: at most LookAt.
 	Ready []topic.Offered
 }
 
@@ -153,7 +153,7 @@ func EventsAfter(ended, next *schedule.Run, now time.Time) EventsEnd {
 
 // MayHaveEvents reports whether a run can have taken events.
 func MayHaveEvents(r *schedule.Run) bool {
-	return r.Trigger == schedule.TriggerEvent || r.Trigger == schedule.TriggerRetry && !r.IsJob()
+	return r.Trigger.MayHaveEvents() && !r.IsJob()
 }
 
 // consumersFirst leaves only the first run of a consumer to be judged, if there is one. The others are

@@ -134,7 +134,9 @@ func (s *ShardState) Due(now time.Time, most int) (scheduleIDs []string) {
 		return nil
 	}
 	at := micro(now)
-	s.wakesDue(at)
+	if s.wakesDue(at); len(s.wakes.due) == 0 {
+		return nil
+	}
 	first := make(map[*group]*wake)
 	for w := range s.wakes.due {
 		if _, taken := s.wakes.taken[w.group]; !taken && w.group.mayTake(at) && (first[w.group] == nil || byLook(w, first[w.group]) < 0) {

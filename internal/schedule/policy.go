@@ -63,6 +63,9 @@ func (t Trigger) FromSpec() bool { return t == TriggerSchedule || t == TriggerCa
 // ObeysPause reports whether a pause of the schedule holds its runs back.
 func (t Trigger) ObeysPause() bool { return t.FromSpec() || t == TriggerEvent }
 
+// MayHaveEvents reports whether its runs can have events: those of a consumer, and their next attempts.
+func (t Trigger) MayHaveEvents() bool { return t == TriggerEvent || t == TriggerRetry }
+
 // AfterOthers reports whether its runs give way to runs on time.
 func (t Trigger) AfterOthers() bool { return t == TriggerCatchup || t == TriggerBackfill }
 

@@ -35,9 +35,6 @@ type ID struct{ Topic, Source, EventID string }
 // ID is the name of the event.
 func (e *Event) ID() ID { return ID{e.Topic, e.Source, e.EventID} }
 
-// Size is what the event counts for in a batch, in bytes.
-func (e *Event) Size() int { return len(e.Data) }
-
 // Limits of events.
 const (
 	MaxEventID     = 256         // bytes of event_id, source, type and subject

@@ -47,25 +47,6 @@ type batch struct {
 	count        int
 }
 
-// setEntry writes an entry of a map, and removes it again if the transaction fails.
-func setEntry[K, V comparable](t *tx, m map[K]V, key K, value V) {
-	before, was := m[key]
-	m[key] = value
-	t.undo = append(t.undo, func() {
-		if m[key] = before; !was {
-			delete(m, key)
-		}
-	})
-}
-
-// dropEntry deletes an entry of a map, and puts it back if the transaction fails.
-func dropEntry[K, V comparable](t *tx, m map[K]V, key K) {
-	if before, was := m[key]; was {
-		delete(m, key)
-		t.undo = append(t.undo, func() { m[key] = before })
-	}
-}
-
 // Publish writes events, and for each consumer that they match an inbox entry and a wake row.
 func (s *Store) Publish(ctx context.Context, p *topic.Publication) (out []topic.Published, err error) {
 	err = s.write(ctx, func(t *tx) error {
@@ -96,10 +77,10 @@ func (t *tx) publish(p *topic.Publication) ([]topic.Published, error) {
 		}
 		t.lastSeq++
 		e.Seq, e.UserID, e.Time, e.PublishedAt, e.Fanout = t.lastSeq, p.UserID, at(e.Time), at(p.Now), len(route.Consumers[i])
-		setEntry(t, t.published, id, &e)
-		setEntry(t, t.bySeq, e.Seq, &e)
+		setUndone(t, t.published, id, &e)
+		setUndone(t, t.bySeq, e.Seq, &e)
 		for _, s := range route.Consumers[i] {
-			setEntry(t, t.inbox, entryID{s.ScheduleID, e.Seq, 1}, topic.Entry{
+			setUndone(t, t.inbox, entryID{s.ScheduleID, e.Seq, 1}, topic.Entry{
 				ScheduleID: s.ScheduleID, Seq: e.Seq, Round: 1, State: topic.Pending, CreatedAt: at(p.Now),
 			})
 			t.wakeConsumer(s.ScheduleID, p.Now)
@@ -135,7 +116,7 @@ func (t *tx) wakeConsumer(scheduleID string, when time.Time) {
 }
 
 func (t *tx) setWake(scheduleID string, when time.Time) {
-	setEntry(t, t.wakeRows, scheduleID, at(when))
+	setUndone(t, t.wakeRows, scheduleID, at(when))
 	if s := t.schedules[scheduleID]; s != nil {
 		t.noteSchedule(s, s)
 	}
@@ -148,7 +129,7 @@ func (t *tx) subscribe(before, after *schedule.Schedule, now time.Time) {
 		for id, entry := range t.inbox {
 			if id.scheduleID == after.ScheduleID && entry.State == topic.Pending {
 				entry.State, entry.Reason, entry.EndedAt = topic.Skipped, topic.ReasonDeleted, at(now)
-				setEntry(t, t.inbox, id, entry)
+				setUndone(t, t.inbox, id, entry)
 			}
 		}
 	}
@@ -205,7 +186,7 @@ func (t *tx) take(id string, now time.Time, out *ledger.Taken) error {
 	c := ledger.Consumer{
 		ScheduleID: id, Revision: row.Revision, Definition: &row.Definition, Deleted: !row.Alive(), Pause: row.Pause, FireAt: when,
 	}
-	c.Ready = t.ready(id, c.LookAt()+1)
+	c.Ready = t.ready(id, c.LookAt())
 	look := ledger.LookNow(&c, now)
 	for i := range look.Skip {
 		t.changeEntry(id, &look.Skip[i], func(e *topic.Entry) { e.State, e.Reason, e.EndedAt = topic.Skipped, look.Reason, at(now) })
@@ -217,7 +198,7 @@ func (t *tx) take(id string, now time.Time, out *ledger.Taken) error {
 				e.State, e.Run, e.OfferedAt = topic.Reserved, run.Key, either(e.OfferedAt, at(now))
 			})
 		}
-		setEntry(t, t.taken, run.Key, batch{id, run.Key, topic.Digest(look.Take), len(look.Take)})
+		setUndone(t, t.taken, run.Key, batch{id, run.Key, topic.Digest(look.Take), len(look.Take)})
 		if !t.insert(run, now) {
 			return fmt.Errorf("run %s was there before", run.Key)
 		}
@@ -225,11 +206,11 @@ func (t *tx) take(id string, now time.Time, out *ledger.Taken) error {
 	}
 	out.Events, out.Skipped = out.Events+len(look.Take), out.Skipped+len(look.Skip)
 	if look.Again.IsZero() {
-		dropEntry(t, t.wakeRows, id)
+		setUndone(t, t.wakeRows, id, time.Time{})
 		out.Gone = append(out.Gone, id)
 		return nil
 	}
-	setEntry(t, t.wakeRows, id, at(look.Again))
+	setUndone(t, t.wakeRows, id, at(look.Again))
 	out.Wakes = append(out.Wakes, wakeOf(row, at(look.Again)))
 	return nil
 }
@@ -254,7 +235,7 @@ func (t *tx) changeEntry(scheduleID string, e *topic.Offered, change func(*topic
 	id := entryID{scheduleID, e.Seq, e.Round}
 	entry := t.inbox[id]
 	change(&entry)
-	setEntry(t, t.inbox, id, entry)
+	setUndone(t, t.inbox, id, entry)
 }
 
 // endHandlers ends the events of runs that are over, or gives them to the runs that follow.
@@ -279,10 +260,10 @@ func (t *tx) endHandlers() {
 			default:
 				entry.State, entry.Reason, entry.EndedAt = end.To, end.Reason, at(now)
 			}
-			setEntry(t, t.inbox, id, entry)
+			setUndone(t, t.inbox, id, entry)
 		}
 		if !end.Next.IsZero() {
-			setEntry(t, t.taken, end.Next, b)
+			setUndone(t, t.taken, end.Next, b)
 		}
 		if !end.WakeAt.IsZero() {
 			t.wakeConsumer(b.scheduleID, end.WakeAt)

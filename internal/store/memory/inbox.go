@@ -108,7 +108,7 @@ func (t *tx) pruneTopics(before time.Time, limit int) (pruned int) {
 	n := 0
 	for id, entry := range t.inbox {
 		if n < limit && entry.State.Ended() && entry.EndedAt.Before(before) {
-			dropEntry(t, t.inbox, id)
+			setUndone(t, t.inbox, id, topic.Entry{})
 			n++
 			continue
 		}
@@ -117,15 +117,15 @@ func (t *tx) pruneTopics(before time.Time, limit int) (pruned int) {
 	pruned, n = n, 0
 	for key := range t.taken {
 		if r := t.runs[key]; n < limit && !runs[key] && (r == nil || r.CreatedAt.Before(before)) {
-			dropEntry(t, t.taken, key)
+			setUndone(t, t.taken, key, batch{})
 			n++
 		}
 	}
 	pruned, n = pruned+n, 0
 	for id, e := range t.published {
 		if n < limit && !events[e.Seq] && e.PublishedAt.Before(before) {
-			dropEntry(t, t.published, id)
-			dropEntry(t, t.bySeq, e.Seq)
+			setUndone(t, t.published, id, nil)
+			setUndone(t, t.bySeq, e.Seq, nil)
 			n++
 		}
 	}

@@ -76,7 +76,7 @@ func (t *tx) hold(r *schedule.Run, key schedule.ExecutionRequest, now time.Time)
 }
 
 // setUndone writes an entry of a map; the zero value deletes it.
-func setUndone[V comparable](t *tx, entries map[schedule.Key]V, key schedule.Key, value V) {
+func setUndone[K, V comparable](t *tx, entries map[K]V, key K, value V) {
 	before := entries[key]
 	put := func(v V) {
 		var none V

@@ -137,13 +137,13 @@ func (d *Dialect) sortOut(ctx context.Context, q Queries, req *ledger.TakeReques
 	return nil
 }
 
-// readReady reads for each consumer one entry more than it looks at.
+// readReady reads for each consumer what it looks at.
 func (d *Dialect) readReady(ctx context.Context, q Queries, consumers []*ledger.Consumer) error {
 	var sids []int32
 	most := 0
 	of := make(map[int32]*ledger.Consumer, len(consumers))
 	for _, c := range consumers {
-		sids, most = append(sids, c.SID), max(most, c.LookAt()+1)
+		sids, most = append(sids, c.SID), max(most, c.LookAt())
 		of[c.SID] = c
 	}
 	if len(sids) == 0 {
@@ -152,7 +152,7 @@ func (d *Dialect) readReady(ctx context.Context, q Queries, consumers []*ledger.
 	var sid int32
 	var e topic.Offered
 	err := q.Each(ctx, d.ReadReady, []any{&sid, &e.Seq, &e.Round, &e.CreatedAt, &e.Topic, &e.Source, &e.EventID, &e.PublishedAt, &e.Bytes}, func(bad error) error {
-		if c := of[sid]; len(c.Ready) <= c.LookAt() {
+		if c := of[sid]; len(c.Ready) < c.LookAt() {
 			c.Ready = append(c.Ready, e)
 		}
 		return bad
