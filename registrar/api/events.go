@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/topic"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
@@ -47,7 +49,7 @@ func publishOf(req *carillonv1.PublishEventsRequest) (in registrar.PublishInput,
 	one := &carillonv1.NewEvent{
 		EventId: req.GetEventId(), Source: req.GetSource(), Type: req.GetType(), Subject: req.GetSubject(), Time: req.GetTime(), Data: req.GetData(),
 	}
-	alone := one.GetEventId() != "" || one.GetSource() != "" || one.GetType() != "" || one.GetSubject() != "" || one.GetTime() != nil || len(one.GetData()) > 0
+	alone := proto.Size(one) > 0
 	switch {
 	case len(req.GetEvents()) == 0 && alone:
 		in.Single = true

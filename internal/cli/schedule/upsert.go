@@ -141,27 +141,23 @@ func policyFlags(f *pflag.FlagSet, req *carillonv1.UpsertScheduleRequest) {
 	f.StringSliceVar(&req.Limits, "limit", nil, "with --queue: `LIMIT` that each run uses: its id, or ID=KEY; may be repeated")
 	f.Func("fair-key", "with --queue: `KEY` that its runs count for in a fair queue (default: the owner)", command.FairKey(&req.FairKey))
 	f.StringVar(&req.Group, "group", "", "with --queue: `NAME` of the group that its runs of one instant join, with those of other schedules")
-	consume := func(set func(*carillonv1.Consume) error) error {
+	consume := func() *carillonv1.Consume {
 		if req.Consume == nil {
 			req.Consume = &carillonv1.Consume{}
 		}
-		return set(req.Consume)
+		return req.Consume
 	}
 	f.Func("consume", "`TOPIC` of events that start its runs: an id, or a beginning such as orders.*; may be repeated", func(text string) error {
-		return consume(func(c *carillonv1.Consume) error {
-			c.Topics = append(c.Topics, text)
-			return nil
-		})
+		consume().Topics = append(consume().Topics, text)
+		return nil
 	})
 	f.Func("max-events", "with --consume: `NUMBER` of events that one run gets at most (default 100)", func(text string) error {
-		return consume(func(c *carillonv1.Consume) error {
-			var most *uint32
-			if err := command.Uint32(&most)(text); err != nil {
-				return err
-			}
-			c.MaxEvents = *most
-			return nil
-		})
+		var most *uint32
+		err := command.Uint32(&most)(text)
+		if err == nil {
+			consume().MaxEvents = *most
+		}
+		return err
 	})
 	f.StringVar(&req.Webhook, "webhook", "", "`NAME` of the target that is told of the ends of runs (default: with --queue that of the queue)")
 }

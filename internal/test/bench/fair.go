@@ -20,8 +20,8 @@ const (
 	fairFlood = 100 // jobs of one more key for each job of another
 )
 
-// fair has ten keys of a fair queue enqueue N jobs a second each, first alone, and then beside a key
-// that enqueues a hundred times as many, more than the slots can take. It measures how long the jobs of
+// fair has ten keys of a fair queue enqueue N jobs a second each, first alone, and then together with a
+// key that enqueues a hundred times as many, more than the slots can take. It measures how long the jobs of
 // the ten wait: from the begin of their request to the executor's call.
 func fair(ctx context.Context, o options, w *report.Writer) error {
 	return eachRun(o, fmt.Sprintf("fair %d s", o.seconds), w, func(name string, n, run int) (line report.Line, err error) {

@@ -32,9 +32,9 @@ var eventChecks = []check{
 	{"a publisher that fails leaves nothing", eventStrict},
 	{"retention deletes events whose entries have ended, and none that waits", eventRetention},
 	{"eight publishers and two leaders: no event is lost, none is taken twice", eventRace},
-	{"two publishers of a consumer, each waiting for its event: none waits for ever", eventWaitRace},
+	{"two publishers of a consumer, each waiting for its event: each event is taken", eventWaitRace},
 	{"publishers of the same events at once: each event exists once, and none waits for another in a circle", eventSameRace},
-	{"an edit, a pause or a deletion beside publishers loses no wake", eventEditRace},
+	{"an edit, a pause or a deletion during publishes loses no wake", eventEditRace},
 }
 
 // consumer is a schedule without a time rule that consumes topics.
@@ -71,7 +71,7 @@ func (r *rig) publication(topicName string, ids ...string) *eventtopic.Publicati
 	return r.publicationAt(r.now, topicName, ids...)
 }
 
-// publicationAt is for publishers beside a check that moves its now.
+// publicationAt is for publishers during a check that moves its now.
 func (r *rig) publicationAt(now time.Time, topicName string, ids ...string) *eventtopic.Publication {
 	p := &eventtopic.Publication{UserID: r.user, Now: now}
 	for _, id := range ids {
@@ -251,7 +251,7 @@ func eventBatch(r *rig) {
 	r.now = r.at(time.Second)
 	r.publish("orders", "z", "10", "9")
 	r.publish("orders", "a")
-	r.hold(len(e.look()) == 0, "nothing runs beside it")
+	r.hold(len(e.look()) == 0, "nothing runs while it does")
 	r.succeeds(run)
 	r.now = r.at(time.Second)
 	run = e.one()
