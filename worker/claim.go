@@ -214,7 +214,7 @@ func (t *term) gauge(now time.Time) {
 }
 
 // untilArmed is the time until the next planned run can be claimed early, or until a run
-// is due that could not be claimed early.
+// is due that could not be claimed early, or until a consumer is looked at.
 func (t *term) untilArmed(now time.Time, ahead time.Duration) time.Duration {
 	s := t.memory.state
 	if s == nil || s.Stale() {
@@ -222,9 +222,11 @@ func (t *term) untilArmed(now time.Time, ahead time.Duration) time.Duration {
 	}
 	wait := untilTime(now, s.NextFireAt(now))
 	if wait > ahead {
-		return wait - ahead
+		wait -= ahead
+	} else {
+		wait = min(wait, untilTime(now, s.NextFireAt(now.Add(ahead)))-ahead)
 	}
-	return min(wait, untilTime(now, s.NextFireAt(now.Add(ahead)))-ahead)
+	return min(wait, untilTime(now, s.NextWake()))
 }
 
 // untilTime is the time from now until at; never if at is zero.

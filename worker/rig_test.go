@@ -82,7 +82,7 @@ func inBubble(t *testing.T, test func(*rig), prepare ...func(*rig)) {
 		r.store = r.open()
 		t.Cleanup(func() { r.close(r.store) })
 		r.registrar = registrar.New(registrar.Options{
-			Schedules: r.store, Runs: r.store, Backfills: r.store, Workflows: r.store, Shares: r.store, Grants: r.store, Now: r.store.Now, Logger: quiet,
+			Schedules: r.store, Runs: r.store, Backfills: r.store, Workflows: r.store, Shares: r.store, Grants: r.store, Events: r.store, Now: r.store.Now, Logger: quiet,
 			Config: registrar.Config{CanCancel: true},
 		})
 		r.deploy("w", 1)

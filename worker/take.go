@@ -16,19 +16,19 @@ const takeBatch = 200
 // takeEvents looks at the consumers that are due, and reports whether there is something to claim: runs
 // that have taken events, or groups in which no consumer goes first any more.
 func (t *term) takeEvents(ctx context.Context) (any bool) {
-	for start := time.Now(); ctx.Err() == nil; {
-		if time.Since(start) >= longestTake {
-			t.wakeUp()
-			return true
-		}
-		state := t.memory.state
-		if state == nil {
-			return any
-		}
-		now := t.now()
+	state := t.memory.state
+	if state == nil {
+		return false
+	}
+	// One instant for all takes: a row that publishers have locked is not looked at again in this pass.
+	for start, now := time.Now(), t.now(); ctx.Err() == nil; {
 		due := state.Due(now, takeBatch)
 		if len(due) == 0 {
-			return any
+			break
+		}
+		if time.Since(start) >= longestTake {
+			t.wakeUp()
+			break
 		}
 		began := time.Now()
 		storeCtx, cancel := t.storeContext()
@@ -38,24 +38,11 @@ func (t *term) takeEvents(ctx context.Context) (any bool) {
 		if err != nil {
 			state.Discard() // whether it was committed is not known
 			t.failed(ctx, "take", err)
-			return any
+			break
 		}
 		state.Took(&taken, t.now())
 		t.Metrics.took(&taken)
 		any = any || len(taken.Locked) < len(due)
-		if len(due) < takeBatch && !again(&taken, now) {
-			return any
-		}
 	}
 	return any
-}
-
-// again reports whether a row is left that is due: it had more than one take ends.
-func again(taken *ledger.Taken, now time.Time) bool {
-	for i := range taken.Wakes {
-		if w := &taken.Wakes[i]; !w.FireAt.After(now) && !w.Pause.Active(now) {
-			return true
-		}
-	}
-	return false
 }

@@ -113,7 +113,6 @@ func (s *ShardState) Judge(p Pass, facts func([]schedule.RevisionID) (Facts, err
 	p.Limit = max(p.Limit, 0)
 	now := micro(p.Now)
 	s.advance(now, micro(p.Now.Add(p.ClaimAhead)), micro(p.Now.Add(-p.Grace)))
-	s.wakesDue(now)
 	clear(s.wakes.taken)
 	j := judging{ShardState: s, pass: p, now: now, ended: make(map[*run]bool)}
 	j.out = Verdicts{SeenUntil: s.lookedUntil(now), now: now, epoch: s.epoch}
@@ -123,8 +122,7 @@ func (s *ShardState) Judge(p Pass, facts func([]schedule.RevisionID) (Facts, err
 		return Verdicts{}, err
 	}
 	j.out.Left, j.out.Unread = chosen.left, chosen.unread
-	launching, _ := byGroup(chosen.launches)
-	groups, single := byGroup(slices.Concat(chosen.launches, chosen.entries))
+	groups, launching, single := chosen.byGroup()
 	if revisions := revisionsOf(late, single, groups); len(revisions) > 0 {
 		if j.facts, err = facts(revisions); err != nil {
 			return Verdicts{}, err
@@ -140,26 +138,32 @@ func (s *ShardState) Judge(p Pass, facts func([]schedule.RevisionID) (Facts, err
 		}
 	}
 	for i, g := range groups {
-		j.judge(g, i < len(launching))
+		j.judge(g, i < launching)
 	}
 	j.claim()
 	return j.out, nil
 }
 
 // byGroup separates chosen runs: the groups of the exclusive ones, in the order in
-// which they come, and the single runs of policy allow.
-func byGroup(chosen []*run) (groups []*group, single []*run) {
+// which they come, and the single runs of policy allow. The first groups, so many as
+// launching says, have a launch left.
+func (c *choice) byGroup() (groups []*group, launching int, single []*run) {
 	known := make(map[*group]bool)
-	for _, r := range chosen {
-		switch {
-		case !r.exclusive:
-			single = append(single, r)
-		case !known[r.group]:
-			known[r.group] = true
-			groups = append(groups, r.group)
+	add := func(runs []*run) {
+		for _, r := range runs {
+			switch {
+			case !r.exclusive:
+				single = append(single, r)
+			case !known[r.group]:
+				known[r.group] = true
+				groups = append(groups, r.group)
+			}
 		}
 	}
-	return groups, single
+	add(c.launches)
+	launching = len(groups)
+	add(c.entries)
+	return groups, launching, single
 }
 
 // revisionsOf are the revisions of all planned runs that a pass decides on, some more

@@ -135,7 +135,7 @@ func (s *ShardState) Run(key schedule.Key) (Run, bool) {
 	return r.outside(), true
 }
 
-// NextFireAt is the earliest fire_at later than now of what does not wait, and of wakes; zero if
+// NextFireAt is the earliest fire_at later than now of what does not wait; zero if
 // there is none.
 func (s *ShardState) NextFireAt(now time.Time) time.Time {
 	next := s.window.next(micro(now))
@@ -147,14 +147,10 @@ func (s *ShardState) NextFireAt(now time.Time) time.Time {
 			break
 		}
 	}
-	at := s.nextWake()
-	if next != nil {
-		at = min(at, next.fireAt)
-	}
-	if at == math.MaxInt64 {
+	if next == nil {
 		return time.Time{}
 	}
-	return time.UnixMicro(at).UTC()
+	return time.UnixMicro(next.fireAt).UTC()
 }
 
 // Late are the planned runs that were missed: the planner decides whether they

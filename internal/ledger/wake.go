@@ -66,21 +66,16 @@ func LookNow(c *Consumer, now time.Time) Look {
 	if !of.Any() {
 		return skipAll(c, topic.ReasonUnsubscribed, now)
 	}
-	var out Look
-	var fit []topic.Offered
+	var others []topic.Offered
 	for i := range c.Ready {
-		if e := &c.Ready[i]; topic.Consumes(of, e.Topic) {
-			fit = append(fit, *e)
-		} else {
-			out.Skip, out.Reason = append(out.Skip, *e), topic.ReasonUnsubscribed
+		if !topic.Consumes(of, c.Ready[i].Topic) {
+			others = append(others, c.Ready[i])
 		}
 	}
-	if len(out.Skip) > 0 { // first these: the next look finds the others
-		out.Again = now
-		return out
+	if len(others) > 0 { // first these: the next look finds the rest
+		return Look{Skip: others, Reason: topic.ReasonUnsubscribed, Again: now}
 	}
-	out.Take = Cut(fit, c.LookAt())
-	return out
+	return Look{Take: cut(c.Ready, c.LookAt())}
 }
 
 func skipAll(c *Consumer, reason topic.Reason, now time.Time) Look {
@@ -90,9 +85,9 @@ func skipAll(c *Consumer, reason topic.Reason, now time.Time) Look {
 	return Look{Skip: c.Ready, Reason: reason, Again: now}
 }
 
-// Cut is the beginning of some events that one run gets: at most so many, and topic.MaxBatchBytes of
+// cut is the beginning of some events that one run gets: at most so many, and topic.MaxBatchBytes of
 // data, but at least one.
-func Cut(ready []topic.Offered, most int) []topic.Offered {
+func cut(ready []topic.Offered, most int) []topic.Offered {
 	bytes := 0
 	for i := range ready {
 		bytes += ready[i].Bytes

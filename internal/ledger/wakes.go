@@ -15,7 +15,7 @@ import (
 type wakes struct {
 	all     map[string]*wake // by schedule
 	later   wakesLater
-	due     map[*wake]struct{}
+	due     map[*wake]struct{} // their time had come when Due was asked
 	byGroup map[*group][]*wake
 	taken   map[*group]struct{} // a run was planned that no pass has judged yet
 }
@@ -116,15 +116,16 @@ func (s *ShardState) wakesDue(now int64) {
 	}
 }
 
-// nextWake is when the next wake is due; math.MaxInt64: there is none.
-func (s *ShardState) nextWake() int64 {
+// NextWake is when Due must be asked again because a consumer's time comes; zero if none does. It is
+// past for one whose time came since the last call of Due.
+func (s *ShardState) NextWake() time.Time {
 	for len(s.wakes.later) > 0 {
 		if w := s.wakes.later[0]; !w.gone {
-			return w.at
+			return time.UnixMicro(w.at).UTC()
 		}
 		heap.Pop(&s.wakes.later)
 	}
-	return math.MaxInt64
+	return time.Time{}
 }
 
 // Due are the consumers to look at: their wake row is due, and no run of their overlap group is in
@@ -175,12 +176,7 @@ func (s *ShardState) isLookedAtFirst(g *group) bool {
 	if len(s.wakes.byGroup) == 0 || !g.mayTake(s.now) {
 		return false
 	}
-	for _, w := range s.wakes.byGroup[g] {
-		if _, due := s.wakes.due[w]; due {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.wakes.byGroup[g], func(w *wake) bool { return w.at <= s.now })
 }
 
 // Took enters what a take has committed.
