@@ -92,7 +92,7 @@ func (s *Store) ReadSchedules(ctx context.Context, req schedule.ChangeRequest) (
 		}
 	}
 	inputs := inputsOf(asked, rows, inFlight)
-	return inputs, dialect.AttachGrants(ctx, queries{s.pool}, &req, inputs)
+	return inputs, dialect.AttachFacts(ctx, queries{s.pool}, &req, inputs)
 }
 
 // readForChange locks the existing schedules and returns all in the given order; known
@@ -120,7 +120,7 @@ func readForChange(ctx context.Context, tx pgx.Tx, req schedule.ChangeRequest) (
 		}
 	}
 	inputs = inputsOf(asked, rows, inFlight)
-	return inputs, known, dialect.AttachGrants(ctx, queries{tx}, &req, inputs)
+	return inputs, known, dialect.AttachFacts(ctx, queries{tx}, &req, inputs)
 }
 
 // inputsOf returns one input for each id, in their order.

@@ -1,5 +1,7 @@
 package postgres
 
+import "github.com/carillon/carillon/internal/store/tables"
+
 // Events, their inboxes and wake rows.
 const (
 	sqlUnsubscribe = `
@@ -21,9 +23,8 @@ FROM unnest($3::bigint[], $4::text[], $5::text[], $6::text[], $7::text[], $8::te
 ON CONFLICT (user_id, topic, source, event_id) DO NOTHING RETURNING seq, topic, source, event_id`
 
 	sqlEventsByID = `
-SELECT ` + topicEventColumns + ` FROM unnest($2::text[], $3::text[], $4::text[]) AS u(topic, source, event_id)
+SELECT ` + tables.EventColumns + ` FROM unnest($2::text[], $3::text[], $4::text[]) AS u(topic, source, event_id)
 JOIN events e ON e.user_id = $1 AND e.topic = u.topic AND e.source = u.source AND e.event_id = u.event_id`
-	topicEventColumns = `e.seq, e.user_id, e.topic, e.source, e.event_id, e.type, e.subject, e.time, e.data_hash, e.fanout, e.published_by, e.published_at`
 
 	sqlInsertInbox = `
 INSERT INTO inbox (sid, seq, round, state, created_at) SELECT u.sid, u.seq, 1, 1, $1 FROM unnest($2::integer[], $3::bigint[]) AS u(sid, seq)`
@@ -36,11 +37,15 @@ SELECT u.sid, u.bucket, 'epoch'::timestamptz + u.at * interval '1 microsecond', 
 FROM unnest($1::integer[], $2::integer[], $3::bigint[]) AS u(sid, bucket, at) ORDER BY u.sid
 ON CONFLICT (sid) DO UPDATE SET fire_at = least(wakes.fire_at, excluded.fire_at), bucket = excluded.bucket WHERE wakes.fire_at > excluded.fire_at OR wakes.bucket <> excluded.bucket RETURNING sid`
 
-	wakeColumns = `w.sid, s.schedule_id, s.revision, w.fire_at, s.deleted_at IS NOT NULL, s.paused, s.pause_note, s.paused_by, s.paused_until,
-	s.user_id || '/' || s.overlap_key, s.priority`
-	sqlWakesOfSchedules = `SELECT ` + wakeColumns + `, '' FROM schedules s JOIN wakes w ON w.sid = s.sid WHERE s.schedule_id = ANY($1::text[])`
-	sqlWakesOfBuckets   = `SELECT ` + wakeColumns + `, '' FROM wakes w JOIN schedules s ON s.sid = w.sid WHERE w.bucket BETWEEN $1 AND $2`
-	sqlLockWakes        = `SELECT ` + wakeColumns + `, (SELECT r.definition FROM schedule_revisions r WHERE r.schedule_id = s.schedule_id AND r.revision = s.revision)
+	sqlWakeChanged = `
+INSERT INTO wakes (sid, bucket, fire_at, created_at)
+SELECT s.sid, u.bucket, 'epoch'::timestamptz + u.at * interval '1 microsecond', 'epoch'::timestamptz + u.at * interval '1 microsecond'
+FROM unnest($1::text[], $2::integer[], $3::bigint[]) AS u(schedule_id, bucket, at) JOIN schedules s ON s.schedule_id = u.schedule_id ORDER BY s.sid
+ON CONFLICT (sid) DO UPDATE SET fire_at = excluded.fire_at, bucket = excluded.bucket`
+
+	sqlWakesOfSchedules = `SELECT ` + tables.WakeColumns + `, '' FROM schedules s JOIN wakes w ON w.sid = s.sid WHERE s.schedule_id = ANY($1::text[])`
+	sqlWakesOfBuckets   = `SELECT ` + tables.WakeColumns + `, '' FROM wakes w JOIN schedules s ON s.sid = w.sid WHERE w.bucket BETWEEN $1 AND $2`
+	sqlLockWakes        = `SELECT ` + tables.WakeColumns + `, (SELECT r.definition FROM schedule_revisions r WHERE r.schedule_id = s.schedule_id AND r.revision = s.revision)
 FROM schedules s JOIN wakes w ON w.sid = s.sid WHERE s.schedule_id = ANY($1::text[]) ORDER BY w.sid FOR UPDATE OF w SKIP LOCKED`
 
 	sqlReadReady = `

@@ -137,7 +137,7 @@ func changeInputs(ctx context.Context, q querier, ids []string, req *schedule.Ch
 			return nil, err
 		}
 	}
-	return inputs, dialect.AttachGrants(ctx, queries{q}, req, inputs)
+	return inputs, dialect.AttachFacts(ctx, queries{q}, req, inputs)
 }
 
 // attachPlanned adds the slots that have a row to an open backlog.

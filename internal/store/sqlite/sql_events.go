@@ -1,5 +1,7 @@
 package sqlite
 
+import "github.com/carillon/carillon/internal/store/tables"
+
 // Events, their inboxes and wake rows.
 const (
 	sqlUnsubscribe = `DELETE FROM subscriptions WHERE sid IN (SELECT s.sid FROM json_each(?1) j CROSS JOIN schedules s ON s.schedule_id = j.value)
@@ -16,20 +18,21 @@ const (
  j.value ->> 7, unhex(j.value ->> 8), j.value ->> 9, nullif(j.value ->> 10, ''), ?2 FROM json_each(?3) j WHERE true
  ON CONFLICT (user_id, topic, source, event_id) DO NOTHING RETURNING seq, topic, source, event_id`
 
-	sqlEventsByID = `SELECT ` + topicEventColumns + ` FROM json_each(?2) j CROSS JOIN events e
+	sqlEventsByID = `SELECT ` + tables.EventColumns + ` FROM json_each(?2) j CROSS JOIN events e
  ON e.user_id = ?1 AND e.topic = j.value ->> 0 AND e.source = j.value ->> 1 AND e.event_id = j.value ->> 2`
-	topicEventColumns = `e.seq, e.user_id, e.topic, e.source, e.event_id, e.type, e.subject, e.time, e.data_hash, e.fanout, e.published_by, e.published_at`
 
 	sqlInsertInbox = `INSERT INTO inbox (sid, seq, round, state, created_at) SELECT j.value ->> 0, j.value ->> 1, 1, 1, ?1 FROM json_each(?2) j`
 
 	sqlWakeConsumers = `INSERT INTO wakes (sid, bucket, fire_at, created_at) SELECT j.value ->> 0, j.value ->> 1, j.value ->> 2, j.value ->> 2 FROM json_each(?1) j WHERE true
  ON CONFLICT (sid) DO UPDATE SET fire_at = min(wakes.fire_at, excluded.fire_at), bucket = excluded.bucket WHERE wakes.fire_at > excluded.fire_at OR wakes.bucket <> excluded.bucket RETURNING sid`
 
-	wakeColumns = `w.sid, s.schedule_id, s.revision, w.fire_at, s.deleted_at IS NOT NULL, s.paused, s.pause_note, s.paused_by, s.paused_until,
- s.user_id || '/' || s.overlap_key, s.priority`
-	sqlWakesOfSchedules = `SELECT ` + wakeColumns + `, '' FROM json_each(?1) j CROSS JOIN schedules s ON s.schedule_id = j.value CROSS JOIN wakes w ON w.sid = s.sid`
-	sqlWakesOfBuckets   = `SELECT ` + wakeColumns + `, '' FROM wakes w CROSS JOIN schedules s ON s.sid = w.sid WHERE w.bucket BETWEEN ?1 AND ?2`
-	sqlLockWakes        = `SELECT ` + wakeColumns + `, (SELECT r.definition FROM schedule_revisions r WHERE r.schedule_id = s.schedule_id AND r.revision = s.revision)
+	sqlWakeChanged = `INSERT INTO wakes (sid, bucket, fire_at, created_at)
+ SELECT s.sid, j.value ->> 1, j.value ->> 2, j.value ->> 2 FROM json_each(?1) j CROSS JOIN schedules s ON s.schedule_id = j.value ->> 0 WHERE true
+ ON CONFLICT (sid) DO UPDATE SET fire_at = excluded.fire_at, bucket = excluded.bucket`
+
+	sqlWakesOfSchedules = `SELECT ` + tables.WakeColumns + `, '' FROM json_each(?1) j CROSS JOIN schedules s ON s.schedule_id = j.value CROSS JOIN wakes w ON w.sid = s.sid`
+	sqlWakesOfBuckets   = `SELECT ` + tables.WakeColumns + `, '' FROM wakes w CROSS JOIN schedules s ON s.sid = w.sid WHERE w.bucket BETWEEN ?1 AND ?2`
+	sqlLockWakes        = `SELECT ` + tables.WakeColumns + `, (SELECT r.definition FROM schedule_revisions r WHERE r.schedule_id = s.schedule_id AND r.revision = s.revision)
  FROM json_each(?1) j CROSS JOIN schedules s ON s.schedule_id = j.value CROSS JOIN wakes w ON w.sid = s.sid ORDER BY w.sid`
 
 	sqlReadReady = `SELECT i.sid, i.seq, i.round, i.created_at, e.topic, e.source, e.event_id, e.published_at, octet_length(e.data)

@@ -12,11 +12,11 @@ import (
 const (
 	entryColumns = `s.schedule_id, i.sid, i.seq, i.round, i.state, i.reason, i.run_key, i.attempts, i.created_at, i.offered_at, i.ended_at`
 
-	sqlGetTopicEvent = `SELECT ` + eventColumns + `, e.data FROM events e WHERE e.user_id = $1 AND e.topic = $2 AND e.source = $3 AND e.event_id = $4`
+	sqlGetTopicEvent = `SELECT ` + EventColumns + `, e.data FROM events e WHERE e.user_id = $1 AND e.topic = $2 AND e.source = $3 AND e.event_id = $4`
 	sqlInboxOf       = `SELECT ` + entryColumns + ` FROM inbox i JOIN schedules s ON s.sid = i.sid WHERE i.seq = $1 ORDER BY s.schedule_id, i.round`
 
-	sqlListTopicEvents = `SELECT ` + eventColumns + `, e.data FROM events e WHERE e.user_id = $1 AND e.topic = $2 AND e.seq < $3 ORDER BY e.seq DESC LIMIT $4`
-	sqlListInbox       = `SELECT ` + entryColumns + `, ` + eventColumns + ` FROM inbox i JOIN schedules s ON s.sid = i.sid JOIN events e ON e.seq = i.seq
+	sqlListTopicEvents = `SELECT ` + EventColumns + `, e.data FROM events e WHERE e.user_id = $1 AND e.topic = $2 AND e.seq < $3 ORDER BY e.seq DESC LIMIT $4`
+	sqlListInbox       = `SELECT ` + entryColumns + `, ` + EventColumns + ` FROM inbox i JOIN schedules s ON s.sid = i.sid JOIN events e ON e.seq = i.seq
 WHERE i.sid = (SELECT c.sid FROM schedules c WHERE c.schedule_id = $1) AND ($2 = 0 OR i.state = $2) AND (i.seq, i.round) > ($3, $4)
 ORDER BY i.seq, i.round LIMIT $5`
 

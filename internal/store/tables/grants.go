@@ -114,8 +114,8 @@ func readableGrants(ctx context.Context, q Queries, statement string, args ...an
 	return found, err
 }
 
-// AttachGrants adds grants to the inputs of a change.
-func (d *Dialect) AttachGrants(ctx context.Context, q Queries, req *schedule.ChangeRequest, inputs []schedule.ChangeInput) error {
+// AttachFacts adds to the inputs of a change what it asks for: grants, and open runs of its overlap key.
+func (d *Dialect) AttachFacts(ctx context.Context, q Queries, req *schedule.ChangeRequest, inputs []schedule.ChangeInput) error {
 	grants, err := d.ReadGrants(ctx, q, req.GrantRefs)
 	req.AttachGrants(inputs, grants)
 	if err != nil || req.Open.OverlapKey == "" {

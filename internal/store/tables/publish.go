@@ -13,14 +13,9 @@ import (
 
 // Events and their inbox entries.
 const (
-	eventColumns = `e.seq, e.user_id, e.topic, e.source, e.event_id, e.type, e.subject, e.time, e.data_hash, e.fanout, e.published_by, e.published_at`
-
 	sqlSubscribe = `INSERT INTO subscriptions (user_id, topic, sid, prefix) SELECT $2, $3, s.sid, $4 FROM schedules s WHERE s.schedule_id = $1`
-	sqlSIDOf     = `SELECT s.sid FROM schedules s WHERE s.schedule_id = $1`
 	// Of a schedule that was deleted and is created again: what waits is not for the new one.
 	sqlSkipOld = `UPDATE inbox SET state = 4, reason = $3, ended_at = $2 WHERE sid = (SELECT s.sid FROM schedules s WHERE s.schedule_id = $1) AND state = 1`
-	sqlWakeOne = `INSERT INTO wakes (sid, bucket, fire_at, created_at) VALUES ($1, $2, $3, $3)
-ON CONFLICT (sid) DO UPDATE SET fire_at = excluded.fire_at, bucket = excluded.bucket`
 )
 
 func eventFields(e *topic.Event) []any {
@@ -277,28 +272,29 @@ func (d *Dialect) Subscribe(ctx context.Context, q Queries, changes []schedule.C
 		}
 		woken = append(woken, WokenConsumer{ScheduleID: c.ScheduleID, OverlapKey: c.Row.QualifiedOverlapKey(), At: c.Now})
 	}
-	if len(calls)+len(woken) == 0 {
+	if len(woken) == 0 {
 		return nil
+	}
+	// The wake rows first: a take that has one may have read the entries that are skipped here.
+	if err := d.wakeChanged(ctx, q, woken); err != nil {
+		return err
 	}
 	if err := q.ExecAll(ctx, calls); err != nil {
 		return fmt.Errorf("subscribe: %w", err)
 	}
-	return d.wakeChanged(ctx, q, woken)
+	return nil
 }
 
-// wakeChanged writes the wake rows of schedules that were changed, in the order of their numbers.
+// wakeChanged has schedules looked at that were changed.
 func (d *Dialect) wakeChanged(ctx context.Context, q Queries, woken []WokenConsumer) error {
+	var ids []string
+	var buckets []int32
+	var times []int64
 	for i := range woken {
-		if _, err := one(ctx, q, []any{&woken[i].SID}, sqlSIDOf, woken[i].ScheduleID); err != nil {
-			return fmt.Errorf("read the number of %s: %w", woken[i].ScheduleID, err)
-		}
+		c := &woken[i]
+		ids, buckets, times = append(ids, c.ScheduleID), append(buckets, int32(schedule.Bucket(c.OverlapKey))), append(times, c.At.UnixMicro())
 	}
-	slices.SortFunc(woken, bySID)
-	calls := make([]Call, len(woken))
-	for i, c := range woken {
-		calls[i] = Call{sqlWakeOne, []any{c.SID, schedule.Bucket(c.OverlapKey), c.At}}
-	}
-	if err := q.ExecAll(ctx, calls); err != nil {
+	if _, err := q.Exec(ctx, d.WakeChanged, Rows{ids, buckets, times}); err != nil {
 		return fmt.Errorf("wake: %w", err)
 	}
 	return d.NoteWoken(ctx, q, woken)

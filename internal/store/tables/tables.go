@@ -116,6 +116,7 @@ type Statements struct {
 	EventsByID                                                                                    string // of owner $1, by rows of topic, source and event_id
 	InsertInbox                                                                                   string // at $1, for rows of sid and seq
 	WakeConsumers                                                                                 string // rows of sid, bucket and fire_at; locks all, writes those that are new or earlier, and returns these
+	WakeChanged                                                                                   string // for rows of schedule_id, bucket and fire_at
 	WakesOfSchedules, WakesOfBuckets                                                              string
 	LockWakes                                                                                     string // of the schedules in $1, in the order of their numbers, without those that others have locked
 	ReadReady                                                                                     string // for rows of sid: up to $2 pending entries of each, oldest first

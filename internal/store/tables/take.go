@@ -24,7 +24,7 @@ SELECT $2, h.sid, h.root_run, h.event_count, h.events_digest, $3 FROM handler_ru
 	sqlFreeEvents = `UPDATE inbox SET state = 1, run_key = NULL WHERE run_key = $1 AND state = 2`
 
 	sqlTakenBy = `SELECT h.event_count, h.events_digest, h.root_run FROM handler_runs h WHERE h.idempotency_key = $1`
-	sqlBatchOf = `SELECT ` + eventColumns + `, e.data, i.round FROM inbox i JOIN events e ON e.seq = i.seq WHERE i.run_key = $1 ORDER BY i.seq, i.round`
+	sqlBatchOf = `SELECT ` + EventColumns + `, e.data, i.round FROM inbox i JOIN events e ON e.seq = i.seq WHERE i.run_key = $1 ORDER BY i.seq, i.round`
 )
 
 // wakeRow is a wake row with its schedule.
@@ -92,8 +92,8 @@ func (d *Dialect) Take(ctx context.Context, q Queries, req *ledger.TakeRequest) 
 	w := takeWrite{d: d, q: q, now: req.Now}
 	for i, c := range consumers {
 		look := ledger.LookNow(c, req.Now)
-		if err := w.look(ctx, c, &look); err != nil {
-			return out, fmt.Errorf("consumer %s: %w", c.ScheduleID, err)
+		if err := w.mark(ctx, c, &look); err != nil {
+			return out, fmt.Errorf("write the inbox of %s: %w", c.ScheduleID, err)
 		}
 		if look.Again.IsZero() {
 			out.Gone = append(out.Gone, c.ScheduleID)
@@ -105,7 +105,7 @@ func (d *Dialect) Take(ctx context.Context, q Queries, req *ledger.TakeRequest) 
 		out.Events, out.Skipped = out.Events+len(look.Take), out.Skipped+len(look.Skip)
 	}
 	out.Runs = w.runs
-	return out, w.insert(ctx)
+	return out, w.write(ctx)
 }
 
 // sortOut says of the rows that were not locked whether a publisher has them, or they are gone.
@@ -165,67 +165,61 @@ func (d *Dialect) readReady(ctx context.Context, q Queries, consumers []*ledger.
 
 // takeWrite writes what a take has decided.
 type takeWrite struct {
-	d    *Dialect
-	q    Queries
-	now  time.Time
-	runs []schedule.Run
+	d     *Dialect
+	q     Queries
+	now   time.Time
+	runs  []schedule.Run
+	calls []Call // of batches and wake rows
 }
 
-func (w *takeWrite) look(ctx context.Context, c *ledger.Consumer, look *ledger.Look) error {
+// mark changes the entries of a consumer, which were read as pending, and plans its run.
+func (w *takeWrite) mark(ctx context.Context, c *ledger.Consumer, look *ledger.Look) error {
 	if len(look.Skip) > 0 {
-		if err := w.mark(ctx, w.d.SkipEvents, c, look.Skip, w.now, string(look.Reason)); err != nil {
+		if err := w.markEach(ctx, w.d.SkipEvents, c, look.Skip, string(look.Reason)); err != nil {
 			return err
 		}
 	}
 	if len(look.Take) > 0 {
 		run := ledger.EventsRun(c, look.Take, w.now)
-		w.runs = append(w.runs, run)
-		if err := w.mark(ctx, w.d.ReserveEvents, c, look.Take, w.now, run.Key); err != nil {
+		if err := w.markEach(ctx, w.d.ReserveEvents, c, look.Take, run.Key); err != nil {
 			return err
 		}
-		if _, err := w.q.Exec(ctx, sqlInsertTaken, run.Key, c.SID, run.Key, len(look.Take), topic.Digest(look.Take), w.now); err != nil {
-			return fmt.Errorf("note its batch: %w", err)
-		}
+		w.runs = append(w.runs, run)
+		w.calls = append(w.calls, Call{sqlInsertTaken, []any{run.Key, c.SID, run.Key, len(look.Take), topic.Digest(look.Take), w.now}})
 	}
-	var err error
 	if look.Again.IsZero() {
-		_, err = w.q.Exec(ctx, sqlDropWake, c.SID)
+		w.calls = append(w.calls, Call{sqlDropWake, []any{c.SID}})
 	} else if !look.Again.Equal(c.FireAt) {
-		_, err = w.q.Exec(ctx, sqlDeferWake, c.SID, look.Again)
-	}
-	if err != nil {
-		return fmt.Errorf("write its wake row: %w", err)
+		w.calls = append(w.calls, Call{sqlDeferWake, []any{c.SID, look.Again}})
 	}
 	return nil
 }
 
-// mark changes entries that were read as pending.
-func (w *takeWrite) mark(ctx context.Context, statement string, c *ledger.Consumer, events []topic.Offered, args ...any) error {
+func (w *takeWrite) markEach(ctx context.Context, statement string, c *ledger.Consumer, events []topic.Offered, as any) error {
 	var seqs []int64
 	var rounds []int32
 	for i := range events {
 		seqs, rounds = append(seqs, events[i].Seq), append(rounds, events[i].Round)
 	}
-	n, err := w.q.Exec(ctx, statement, c.SID, args[0], args[1], Rows{seqs, rounds})
+	n, err := w.q.Exec(ctx, statement, c.SID, w.now, as, Rows{seqs, rounds})
 	if err == nil && n != len(events) {
 		err = fmt.Errorf("%d of %d entries were pending", n, len(events))
 	}
-	if err != nil {
-		return fmt.Errorf("write its inbox: %w", err)
-	}
-	return nil
+	return err
 }
 
-func (w *takeWrite) insert(ctx context.Context) error {
-	if len(w.runs) == 0 {
-		return nil
+func (w *takeWrite) write(ctx context.Context) error {
+	if len(w.runs) > 0 {
+		n, err := w.d.InsertPlanned(ctx, w.q, w.runs, w.now)
+		if err == nil && n != len(w.runs) { // the clock was set back to an instant of an earlier take
+			err = fmt.Errorf("%d of %d keys are new", n, len(w.runs))
+		}
+		if err != nil {
+			return fmt.Errorf("plan the runs of consumers: %w", err)
+		}
 	}
-	n, err := w.d.InsertPlanned(ctx, w.q, w.runs, w.now)
-	if err == nil && n != len(w.runs) { // the clock was set back to an instant of an earlier take
-		err = fmt.Errorf("%d of %d keys are new", n, len(w.runs))
-	}
-	if err != nil {
-		return fmt.Errorf("plan the runs of consumers: %w", err)
+	if err := w.q.ExecAll(ctx, w.calls); err != nil {
+		return fmt.Errorf("write batches and wake rows: %w", err)
 	}
 	return nil
 }
