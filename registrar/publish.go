@@ -5,10 +5,9 @@ import (
 	"crypto/rand"
 	"fmt"
 	"strings"
-	"time"
-	"unicode/utf8"
 
 	"github.com/carillon/carillon/internal/auth"
+	"github.com/carillon/carillon/internal/publication"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/topic"
 )
@@ -49,15 +48,9 @@ func (in *PublishInput) complete(p *topic.Publication, by string) error {
 	var c schedule.Collect
 	checkOwner(&c, p.UserID)
 	checkID(&c, "request_id", in.RequestID)
-	switch n := len(p.Events); {
-	case n == 0:
-		c.Note("events", "is empty", "give 1 to 1000 events, or the fields of one")
-	case n > topic.MaxPublished:
-		c.Note("events", fmt.Sprintf("has %d events, more than %d", n, topic.MaxPublished), "publish them in several requests")
-		return c.Err()
+	if len(p.Events) == 0 {
+		c.Note("events", "is empty", fmt.Sprintf("give 1 to %d events, or the fields of one", topic.MaxPublished))
 	}
-	total := 0
-	first := make(map[topic.ID]int, len(p.Events))
 	for i := range p.Events {
 		e := &p.Events[i]
 		e.UserID, e.PublishedBy = p.UserID, by
@@ -65,66 +58,14 @@ func (in *PublishInput) complete(p *topic.Publication, by string) error {
 		if e.EventID == "" {
 			e.EventID = fmt.Sprintf("%s:%d", in.RequestID, i)
 		}
-		total += len(e.Data)
-		field := func(name string) string {
-			if in.Single {
-				return name
-			}
-			return fmt.Sprintf("events[%d].%s", i, name)
-		}
-		checkEvent(&c, e, field)
-		if at, twice := first[e.ID()]; !twice {
-			first[e.ID()] = i
-		} else if p.Events[at].DataHash != e.DataHash {
-			c.Add(field("event_id"), e.EventID, fmt.Sprintf("is that of events[%d], with other data", at), "give each event an id of its own")
-		}
 	}
-	if total > topic.MaxCallBytes {
-		c.Note("events", fmt.Sprintf("have %d bytes of data together, more than %d", total, topic.MaxCallBytes), "publish them in several requests")
-	}
+	publication.Check(&c, "events", p.Events, func(i int, name string) string {
+		if in.Single {
+			return name
+		}
+		return fmt.Sprintf("events[%d].%s", i, name)
+	})
 	return c.Err()
-}
-
-// checkEvent adds what is wrong with an event, and notes the hash of its data.
-func checkEvent(c *schedule.Collect, e *topic.Event, field func(string) string) {
-	switch {
-	case e.Topic == "":
-		c.Note(field("topic"), "is required", idHint)
-	case !schedule.ValidID(e.Topic):
-		c.Add(field("topic"), e.Topic, "is not a topic", idHint)
-	case strings.HasPrefix(e.Topic, topic.ReservedPrefix):
-		c.Add(field("topic"), e.Topic, "begins with "+topic.ReservedPrefix+", which is kept for Carillon", "use another topic")
-	}
-	checkEventText(c, field("event_id"), e.EventID)
-	checkEventText(c, field("source"), e.Source)
-	checkEventText(c, field("type"), e.Type)
-	checkEventText(c, field("subject"), e.Subject)
-	if !e.Time.IsZero() && (e.Time.Before(schedule.MinTime) || !e.Time.Before(schedule.MaxTime)) {
-		c.Add(field("time"), e.Time.Format(time.RFC3339), "is outside 1970 to 2099", "")
-	}
-	switch {
-	case len(e.Data) == 0:
-		c.Note(field("data"), "is required", "give any JSON value, such as {}")
-		return
-	case len(e.Data) > topic.MaxData:
-		c.Note(field("data"), fmt.Sprintf("has %d bytes, more than %d", len(e.Data), topic.MaxData), "publish a reference instead of the content")
-		return
-	}
-	if problem := jsonProblem(e.Data); problem != "" {
-		c.Note(field("data"), problem, "")
-		return
-	}
-	hash, err := schedule.CanonicalHash(e.Data)
-	if err != nil {
-		c.Note(field("data"), "is not JSON: "+err.Error(), "")
-	}
-	e.DataHash = hash
-}
-
-func checkEventText(c *schedule.Collect, field, text string) {
-	if len(text) > topic.MaxEventID || !utf8.ValidString(text) || strings.ContainsFunc(text, isControl) {
-		c.Add(field, text, fmt.Sprintf("is over %d bytes, not UTF-8, or holds control characters", topic.MaxEventID), "")
-	}
 }
 
 // GetEvent returns an event of the caller's owner, with its state for each consumer.
