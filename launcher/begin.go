@@ -108,6 +108,7 @@ func (s *start) begun(b *begun) {
 	}
 	s.busy = time.Time{}
 	s.checks++
+	s.state = b.State
 	switch {
 	case b.granted():
 		s.granted(b)

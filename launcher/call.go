@@ -76,7 +76,7 @@ func (s *start) events(ctx context.Context) (*topic.Batch, error) {
 
 // prepare builds the call before its instant.
 func (s *start) prepare(dag []byte, events *topic.Batch) {
-	s.prepared = Call{StartRequest: s.req, DAG: dag, Events: events}
+	s.prepared = Call{StartRequest: s.req, DAG: dag, Events: events, State: s.state}
 	// Not that of the sender.
 	s.prepared.TraceParent = s.tracer.NotSampled(s.req.Key)
 	if s.graph != nil {

@@ -39,6 +39,7 @@ type Call struct {
 	schedule.StartRequest
 	DAG         json.RawMessage // nil with WORKFLOW_STORE=none
 	Events      *topic.Batch    // of a run of a consumer; else nil
+	State       schedule.State  // of its schedule
 	ReportURL   string          // for reports over REST; empty: none
 	ReportToken string
 	ClientKey   string    // of a GraphRun: the key as its caller wrote it

@@ -25,6 +25,9 @@ func (l *Launcher) Prepare(ctx context.Context, req schedule.StartRequest) (call
 	if err != nil {
 		return Call{}, nil, err
 	}
+	if s.state, err = s.store.GetState(ctx, req.ScheduleID); err != nil {
+		return Call{}, nil, err
+	}
 	s.prepare(dag, events)
 	return s.prepared, nil, nil
 }

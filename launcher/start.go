@@ -100,15 +100,16 @@ type start struct {
 	invalid   error           // the request cannot be sent
 	sender    context.Context // the start gives up when it ends
 	answer    func(schedule.StartReply, error)
-	checks    int           // answers of Begin that were not Busy
-	busy      time.Time     // since when the key is busy; zero: it is not
-	pause     time.Duration // before it is begun again
-	lease     *lease        // of the key while this process holds it
-	before    int32         // calls of the key that may have reached the executor earlier
-	slotHeld  bool          // the start has one of the MaxCalls calls
-	slotOwner string        // owner for which it has it: a repeated check may change that of a graph run
-	asked     bool          // the executor was asked by key and does not know it or cannot answer
-	graph     *GraphRun     // nil: a run in the ledger
+	checks    int            // answers of Begin that were not Busy
+	busy      time.Time      // since when the key is busy; zero: it is not
+	pause     time.Duration  // before it is begun again
+	lease     *lease         // of the key while this process holds it
+	state     schedule.State // of its schedule, when the call was permitted
+	before    int32          // calls of the key that may have reached the executor earlier
+	slotHeld  bool           // the start has one of the MaxCalls calls
+	slotOwner string         // owner for which it has it: a repeated check may change that of a graph run
+	asked     bool           // the executor was asked by key and does not know it or cannot answer
+	graph     *GraphRun      // nil: a run in the ledger
 	span      tracing.Span
 	loaded    bool
 	prepared  Call      // the call without deadline and trace

@@ -12,6 +12,8 @@ import (
 // ledger does not have (graph runs, starts from workers on another database) in
 // execution_requests.
 type Store interface {
+	// GetState returns the state of a schedule; the zero value: it has none.
+	GetState(ctx context.Context, scheduleID string) (schedule.State, error)
 	// EventsOf returns what a run of a consumer has taken, in the order of the events; nil: it is none.
 	EventsOf(ctx context.Context, key schedule.Key) (*topic.Batch, error)
 	// Begin decides which keys may be called, and records those calls before they are

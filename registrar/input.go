@@ -153,6 +153,7 @@ type ReportInput struct {
 	ExitCode     *int32
 	LogURL       string
 	Result       *schedule.RunResult      // of an end; nil: none
+	Commit       *schedule.Commit         // of a success; nil: none
 	Progress     *schedule.ProgressValues // of STARTED; nil: not said
 	Token        string                   // as sent; empty: none
 	byToken      bool                     // Token was shown, and is the run's

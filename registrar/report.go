@@ -65,7 +65,7 @@ func (r *Registrar) KnowsReportToken(key schedule.Key, token string) bool {
 
 // ReportOutcome is Report for executors inside this process.
 func (r *Registrar) ReportOutcome(ctx context.Context, o schedule.ExecutorReport) error {
-	in := ReportInput{Key: o.Key, Status: o.Status, RunID: o.RunID, ErrorCode: o.ErrorCode, ErrorMessage: o.ErrorMessage, FailureClass: o.FailureClass, ExitCode: o.ExitCode, LogURL: o.LogURL, Result: o.Result, DelayMS: o.SnoozeFor.Milliseconds()}
+	in := ReportInput{Key: o.Key, Status: o.Status, RunID: o.RunID, ErrorCode: o.ErrorCode, ErrorMessage: o.ErrorMessage, FailureClass: o.FailureClass, ExitCode: o.ExitCode, LogURL: o.LogURL, Result: o.Result, Commit: o.Commit, DelayMS: o.SnoozeFor.Milliseconds()}
 	if err := r.checkReport(ctx, &in); err != nil {
 		return err
 	}
@@ -167,7 +167,7 @@ func report(found schedule.RunInput, in ReportInput, now time.Time) (schedule.Ru
 	}
 	said := schedule.ExecutorReport{
 		Key: run.Key, Status: in.Status, RunID: in.RunID, ErrorCode: in.ErrorCode, ErrorMessage: in.ErrorMessage, FailureClass: in.FailureClass,
-		ExitCode: in.ExitCode, LogURL: in.LogURL, Result: in.Result, SnoozeFor: time.Duration(in.DelayMS) * time.Millisecond,
+		ExitCode: in.ExitCode, LogURL: in.LogURL, Result: in.Result, Commit: in.Commit, SnoozeFor: time.Duration(in.DelayMS) * time.Millisecond,
 	}
 	if !run.Stage().InFlight() {
 		if ledger.RepeatsEnd(run, &said) {

@@ -2,6 +2,7 @@ package registrar
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
 	"github.com/carillon/carillon/internal/ledger"
@@ -183,6 +184,10 @@ type EventStore interface {
 	ListInbox(ctx context.Context, f topic.InboxFilter) ([]topic.InboxEntry, error)
 	// CountInbox counts the entries of a consumer by state.
 	CountInbox(ctx context.Context, scheduleID string) (map[topic.State]int, error)
+	// GetState returns the state of a schedule; the zero value: it has none.
+	GetState(ctx context.Context, scheduleID string) (schedule.State, error)
+	// SetState replaces the state of a schedule if it has the revision; the zero value: it has another.
+	SetState(ctx context.Context, scheduleID string, revision int64, state json.RawMessage, now time.Time) (schedule.State, error)
 	// EventsOf returns what a run of a consumer has taken, in the order of the events; nil: it is none.
 	EventsOf(ctx context.Context, key schedule.Key) (*topic.Batch, error)
 }

@@ -118,6 +118,8 @@ var rules = map[string]Rule{
 	"/carillon.v1.EventService/GetEvent":                 reads,
 	"/carillon.v1.EventService/ListEvents":               reads,
 	"/carillon.v1.EventService/ListInbox":                reads,
+	"/carillon.v1.EventService/GetHandlerState":          reads,
+	"/carillon.v1.EventService/SetHandlerState":          changes,
 
 	"/carillon.v1.LimitService/UpsertLimit": changes,
 	"/carillon.v1.LimitService/GetLimit":    reads,

@@ -16,6 +16,7 @@ type BeginFacts struct {
 	Known      *schedule.ExecutionRequest // the record of a key without a run; nil: none
 	Deleted    bool                       // the schedule of the run, else of the request
 	Pause      schedule.Pause             // of the same
+	State      schedule.State             // of the same, if the ledger has the run
 	Queue      *schedule.Queue            // of the run; nil: it is in none
 	Grant      *schedule.Grant            // that the request names; nil: it does not exist
 	Holder     *Holder                    // of a lease that runs; nil: the database knows no such instance
@@ -80,7 +81,9 @@ func Begin(req *schedule.BeginRequest, f *BeginFacts, now time.Time) schedule.Be
 	refusal, final := f.check(req, now)
 	switch {
 	case refusal == nil:
-		return granted(req, known, now)
+		result := granted(req, known, now)
+		result.State = f.State
+		return result
 	case final && !sent:
 		known.RequestHash, known.Lease = req.RequestHash, schedule.KeyLease{}
 		known.Done, known.Outcome = true, *refusal

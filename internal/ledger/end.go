@@ -15,7 +15,7 @@ func SettlementOf(r *schedule.Run, f *schedule.FinishRequest, now time.Time) sch
 	s := schedule.Settlement{
 		Key: f.Key, To: o.Status, Reason: o.Reason, RunID: o.RunID, TraceID: o.TraceID,
 		ErrorCode: o.ErrorCode, ErrorMessage: o.ErrorMessage, FailureClass: o.FailureClass, LaunchedAt: f.LaunchedAt,
-		ExitCode: o.ExitCode, Result: o.Result, Deliveries: f.Deliveries, Unsent: f.Unsent,
+		ExitCode: o.ExitCode, Result: o.Result, Commit: o.Commit, Deliveries: f.Deliveries, Unsent: f.Unsent,
 	}
 	if s.LaunchedAt.IsZero() && (o.OK() || tellsEnd(o)) {
 		// The answer belongs to an earlier call, and the time of that call is lost.
@@ -119,7 +119,7 @@ func SettlementOfReport(r *schedule.Run, report *schedule.ExecutorReport, runTim
 		alive(&s, r, runTimeout, maxRun, now)
 		return s
 	}
-	s.CompletedAt, s.ExitCode, s.LogURL, s.Result = now, report.ExitCode, report.LogURL, report.Result
+	s.CompletedAt, s.ExitCode, s.LogURL, s.Result, s.Commit = now, report.ExitCode, report.LogURL, report.Result, report.Commit
 	if report.Status == schedule.StatusSnooze {
 		snooze(&s, r, report.SnoozeFor)
 		afterCancel(&s, r, "reported ")
@@ -284,6 +284,14 @@ func ResultOf(r *schedule.Run, s *schedule.Settlement) *schedule.RunResult {
 	kept := *s.Result
 	kept.ExpiresAt = stored(kept.ExpiresAt)
 	return &kept
+}
+
+// CommitOf is what a settlement which has moved its run commits; nil: nothing. Only a success commits.
+func CommitOf(r *schedule.Run, s *schedule.Settlement) *schedule.Commit {
+	if r.Status != schedule.StatusSuccess {
+		return nil
+	}
+	return s.Commit
 }
 
 // WasLaunched reports whether the executor was called for a run and has answered, however

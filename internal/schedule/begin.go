@@ -53,6 +53,7 @@ type BeginResult struct {
 	Request    ExecutionRequest // the key after it; Withheld: none. Lease.Until identifies a granted call
 	Settled    bool             // Refused: the run in the ledger has ended with it
 	TakenOver  TakeoverProof    // GrantedAgain: why the key of another holder is free
+	State      State            // Granted, GrantedAgain: of the schedule of a run
 	CheckedAt  time.Time        // when pause, cancel and grant were checked; zero: at the instant of the request
 }
 

@@ -34,6 +34,7 @@ const (
 	CodeLost                 ErrorCode = "lost"                  // lost: the local executor's process died with it
 	CodeInterrupted          ErrorCode = "interrupted"           // interrupted: a shutdown of the executor stopped the run
 	CodeSnoozed              ErrorCode = "snoozed"               // workflow_failed: the executor snoozed a graph run
+	CodeCommitInvalid        ErrorCode = "commit_invalid"        // workflow_failed: the run succeeded, but its commit breaks a rule
 	CodeOther                ErrorCode = "other"                 // workflow_failed: the executor's code had no valid character
 )
 
@@ -44,7 +45,7 @@ var ErrorCodes = []ErrorCode{
 	CodeGrantExpired, CodeGrantRevoked, CodeGrantDenied,
 	CodeExecutorUnreachable, CodeExecutorTimeout, CodeExecutorError, CodeExecutorBadAnswer,
 	CodeLauncherUnreachable, CodeQueueUnavailable, CodeWorkflowUnavailable, CodeLaunchTimeout,
-	CodeOutcomeUnknown, CodeCancelled, CodeLost, CodeInterrupted, CodeSnoozed, CodeOther,
+	CodeOutcomeUnknown, CodeCancelled, CodeLost, CodeInterrupted, CodeSnoozed, CodeCommitInvalid, CodeOther,
 }
 
 // OfLaunch reports whether the code describes a failed launch attempt. An executor may report the

@@ -147,6 +147,7 @@ type Settlement struct {
 	ExitCode     *int32       // of an end; nil leaves it
 	LogURL       string       // of an end; "" leaves it
 	Result       *RunResult   // of an end; nil: none
+	Commit       *Commit      // of a success; nil: none
 	LaunchedAt   time.Time    // zero leaves it
 	StartedAt    time.Time
 	CompletedAt  time.Time
@@ -215,6 +216,7 @@ type Outcome struct {
 	SnoozeFor    time.Duration // of SKIPPED(snoozed)
 	ExitCode     *int32        // of an end, if the executor reported it
 	Result       *RunResult    // of an end; nil: none
+	Commit       *Commit       // of a success; nil: none
 }
 
 // OK reports whether the executor accepted the run and no failure is known.

@@ -25,6 +25,7 @@ type ExecutorReport struct {
 	ExitCode     *int32       // of the run's process
 	LogURL       string
 	Result       *RunResult // of an end; nil: none
+	Commit       *Commit    // of a success; nil: none
 	SnoozeFor    time.Duration
 }
 

@@ -27,6 +27,8 @@ type Event struct {
 	Fanout      int             // consumers that it matched when it was published
 	PublishedBy string
 	PublishedAt time.Time
+	CausedBy    schedule.Key // the run that published it; zero: a client has
+	Hops        int32        // runs that came one after the other before it
 }
 
 // ID names an event of an owner.
@@ -42,6 +44,7 @@ const (
 	MaxPublished   = 1000        // events of one call
 	MaxCallBytes   = 1 << 20     // data of one call
 	MaxBatchBytes  = 1 << 20     // data of one run; one event is always taken
+	MaxHops        = 32          // no run gets an event with more
 	ReservedPrefix = "carillon." // of topics that Carillon itself publishes to
 )
 
@@ -87,6 +90,7 @@ type Reason string
 const (
 	ReasonDeleted      Reason = "deleted"      // skipped: the consumer was deleted
 	ReasonUnsubscribed Reason = "unsubscribed" // skipped: the consumer names the topic no more
+	ReasonLoop         Reason = "loop"         // skipped: more than MaxHops runs came before the event
 	ReasonFailed       Reason = "failed"       // dead: the last attempt has failed
 	ReasonCancelled    Reason = "cancelled"    // dead: its run was cancelled
 )

@@ -54,6 +54,7 @@ func Run(call *launcher.Call, environment string) *carillonv1.ExecutorRunRequest
 			msg.Events = append(msg.Events, event(&b.Events[i]))
 		}
 	}
+	msg.State, msg.StateRevision = call.State.Value, uint32(call.State.Revision)
 	return msg
 }
 

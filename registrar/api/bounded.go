@@ -30,7 +30,7 @@ const (
 // and output that is too long is cut only here.
 const (
 	maxReportBody       = 65 << 10
-	maxReportBodyProved = 512 << 10
+	maxReportBodyProved = 2 << 20
 )
 
 // ownSize holds the calls with a separate limit. gRPC has one limit per server, here

@@ -19,6 +19,15 @@ func resultOf(req *carillonv1.ReportRunRequest) (returned *schedule.RunResult, p
 	return returned, returned.ProblemText()
 }
 
+// commitOf is what a report commits with the success of its run; nil: nothing. Like other members of
+// an end it is ignored with another status.
+func commitOf(key schedule.Key, req *carillonv1.ReportRunRequest) (*schedule.Commit, error) {
+	if req.GetStatus() != string(schedule.StatusSuccess) {
+		return nil, nil
+	}
+	return result.CommitIn(key, req)
+}
+
 // addResult adds what the executor returned with the end of a run; nil: nothing.
 func addResult(run *carillonv1.Run, r *schedule.RunResult) {
 	if r == nil {

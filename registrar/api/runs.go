@@ -135,10 +135,14 @@ func (s *runServer) ReportRun(ctx context.Context, req *carillonv1.ReportRunRequ
 		return nil, err
 	}
 	returned, problem := resultOf(req)
+	commit, err := commitOf(key, req)
+	if err != nil {
+		return nil, err
+	}
 	run, moved, err := s.runs.Report(ctx, registrar.ReportInput{
 		Key: key, Status: schedule.Status(req.GetStatus()), RunID: req.GetRunId(),
 		ErrorCode: req.GetErrorCode(), ErrorMessage: req.GetErrorMessage(), FailureClass: schedule.FailureClass(req.GetFailureClass()),
-		Output: req.GetOutput(), ExitCode: req.ExitCode, LogURL: req.GetLogUrl(), Result: returned, Progress: progressOf(req.GetProgress()),
+		Output: req.GetOutput(), ExitCode: req.ExitCode, LogURL: req.GetLogUrl(), Result: returned, Commit: commit, Progress: progressOf(req.GetProgress()),
 		DelayMS: int64(req.GetDelayMs()), Token: reportToken(ctx),
 	})
 	if err != nil {

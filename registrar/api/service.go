@@ -132,6 +132,9 @@ type Events interface {
 	ListTopicEvents(ctx context.Context, f topic.EventFilter) ([]topic.Event, error)
 	// ListInbox lists the oldest event first.
 	ListInbox(ctx context.Context, f topic.InboxFilter) (registrar.Inbox, error)
+	// GetState is what runs of a schedule have kept for the next one.
+	GetState(ctx context.Context, scheduleID string) (schedule.State, error)
+	SetState(ctx context.Context, in registrar.StateInput) (schedule.State, error)
 }
 
 // Limits stores limits and the numbers of their keys.

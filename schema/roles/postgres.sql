@@ -108,13 +108,16 @@ GRANT SELECT, UPDATE (run_key), DELETE ON queue_uniques TO sched_worker, sched_l
 GRANT SELECT, INSERT, UPDATE ON queue_minutes TO sched_api, sched_worker, sched_launcher; -- whoever ends a run
 GRANT DELETE ON queue_minutes TO sched_worker; -- prunes them
 GRANT SELECT, INSERT, DELETE ON subscriptions TO sched_api; -- with the schedules that consume
-GRANT SELECT, INSERT ON events TO sched_api;
-GRANT USAGE ON SEQUENCE events_seq_seq TO sched_api;
-GRANT SELECT, DELETE ON events TO sched_worker; -- prunes them
-GRANT SELECT ON events TO sched_launcher; -- which sends them
+GRANT SELECT ON subscriptions TO sched_worker, sched_launcher; -- for what runs publish
+GRANT SELECT, INSERT, UPDATE, DELETE ON handlers TO sched_api;
+GRANT SELECT, INSERT, UPDATE, DELETE ON handlers TO sched_worker;
+GRANT SELECT, INSERT, UPDATE ON handlers TO sched_launcher;
+GRANT SELECT, INSERT ON events TO sched_api, sched_worker, sched_launcher; -- runs publish when they end
+GRANT USAGE ON SEQUENCE events_seq_seq TO sched_api, sched_worker, sched_launcher;
+GRANT DELETE ON events TO sched_worker; -- prunes them
 GRANT SELECT, INSERT, UPDATE ON inbox TO sched_api;
-GRANT SELECT, UPDATE, DELETE ON inbox TO sched_worker; -- takes, ends and prunes events
-GRANT SELECT, UPDATE ON inbox TO sched_launcher; -- whoever ends a run
+GRANT SELECT, INSERT, UPDATE, DELETE ON inbox TO sched_worker; -- takes, ends and prunes events
+GRANT SELECT, INSERT, UPDATE ON inbox TO sched_launcher; -- whoever ends a run
 GRANT SELECT, INSERT ON handler_runs TO sched_api, sched_worker, sched_launcher; -- likewise
 GRANT DELETE ON handler_runs TO sched_worker;
 GRANT SELECT, INSERT, UPDATE ON wakes TO sched_api, sched_launcher;

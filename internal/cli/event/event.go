@@ -172,6 +172,7 @@ func writeEvent(p *render.Page, resp *carillonv1.GetEventResponse) {
 		[2]string{"owner", e.GetUserId()},
 		[2]string{"published", p.When(e.GetPublishedAt())},
 		[2]string{"published by", e.GetPublishedBy()},
+		[2]string{"by run", runOf(p, e.GetCausedBy())},
 		[2]string{"data", string(e.GetData())},
 	)
 	p.Line("")
@@ -200,11 +201,14 @@ func entryCells(p *render.Page, e *carillonv1.InboxEntry) []string {
 	case e.GetState() == "reserved":
 		since = e.GetOfferedAt()
 	}
-	run := ""
-	if e.GetRun() != "" {
-		run = p.RunKey(e.GetRun(), "")
+	return []string{state, runOf(p, e.GetRun()), failed, p.When(since)}
+}
+
+func runOf(p *render.Page, key string) string {
+	if key == "" {
+		return ""
 	}
-	return []string{state, run, failed, p.When(since)}
+	return p.RunKey(key, "")
 }
 
 func newInboxCommand(o *client.Client) *cobra.Command {

@@ -24,6 +24,7 @@ func NewCommand(c *command.CLI) *cobra.Command {
 		o.CompleteArg(o.WithWatch(newGetCommand(o)), client.ScheduleIDs), o.WithWatch(newListCommand(o)),
 		o.CompleteArg(newPauseCommand(o), client.ScheduleIDs), o.CompleteArg(newResumeCommand(o), client.ScheduleIDs),
 		o.CompleteArg(newTriggerCommand(o), client.ScheduleIDs), o.CompleteArg(newDeleteCommand(o), client.ScheduleIDs),
+		o.CompleteArg(newStateCommand(o), client.ScheduleIDs),
 		o.CompleteArg(o.WithWatch(newEventsCommand(o)), client.ScheduleIDs), o.CompleteArg(o.WithWatch(newRevisionsCommand(o)), client.ScheduleIDs),
 	)
 	return o.CompleteFlags(cmd)

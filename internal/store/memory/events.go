@@ -20,12 +20,14 @@ type eventTables struct {
 	inbox     map[entryID]topic.Entry
 	wakeRows  map[string]time.Time // by schedule: when it is looked at
 	taken     map[schedule.Key]batch
+	states    map[string]*schedule.State // by schedule
 }
 
 func newEventTables() eventTables {
 	return eventTables{
 		published: make(map[eventID]*topic.Event), bySeq: make(map[int64]*topic.Event), inbox: make(map[entryID]topic.Entry),
 		wakeRows: make(map[string]time.Time), taken: make(map[schedule.Key]batch),
+		states: make(map[string]*schedule.State),
 	}
 }
 
@@ -80,10 +82,13 @@ func (t *tx) publish(p *topic.Publication) ([]topic.Published, error) {
 		setUndone(t, t.published, id, &e)
 		setUndone(t, t.bySeq, e.Seq, &e)
 		for _, s := range route.Consumers[i] {
-			setUndone(t, t.inbox, entryID{s.ScheduleID, e.Seq, 1}, topic.Entry{
-				ScheduleID: s.ScheduleID, Seq: e.Seq, Round: 1, State: topic.Pending, CreatedAt: at(p.Now),
-			})
-			t.wakeConsumer(s.ScheduleID, p.Now)
+			entry := topic.Entry{ScheduleID: s.ScheduleID, Seq: e.Seq, Round: 1, State: topic.Pending, CreatedAt: at(p.Now)}
+			if e.Loops() {
+				entry.State, entry.Reason, entry.EndedAt = topic.Skipped, topic.ReasonLoop, at(p.Now)
+			} else {
+				t.wakeConsumer(s.ScheduleID, p.Now)
+			}
+			setUndone(t, t.inbox, entryID{s.ScheduleID, e.Seq, 1}, entry)
 		}
 		out[i] = topic.Published{Seq: e.Seq, Fanout: e.Fanout}
 	}
@@ -126,6 +131,7 @@ func (t *tx) setWake(scheduleID string, when time.Time) {
 // subscribe has a consumer looked at whose definition was changed, or that was deleted.
 func (t *tx) subscribe(before, after *schedule.Schedule, now time.Time) {
 	if before != nil && !before.Alive() && after.Alive() { // created again: what waits is not for it
+		setUndone(t, t.states, after.ScheduleID, nil)
 		for id, entry := range t.inbox {
 			if id.scheduleID == after.ScheduleID && entry.State == topic.Pending {
 				entry.State, entry.Reason, entry.EndedAt = topic.Skipped, topic.ReasonDeleted, at(now)
@@ -239,7 +245,12 @@ func (t *tx) changeEntry(scheduleID string, e *topic.Offered, change func(*topic
 }
 
 // endHandlers ends the events of runs that are over, or gives them to the runs that follow.
-func (t *tx) endHandlers() {
+func (t *tx) endHandlers() error {
+	for _, r := range t.ended {
+		if err := t.writeCommit(r, t.commits[r.Key]); err != nil {
+			return err
+		}
+	}
 	for _, r := range t.ended {
 		b, took := t.taken[r.Key]
 		if !took {
@@ -269,4 +280,5 @@ func (t *tx) endHandlers() {
 			t.wakeConsumer(b.scheduleID, end.WakeAt)
 		}
 	}
+	return nil
 }

@@ -61,7 +61,9 @@ func (t *tx) followUp() error {
 		t.insert(t.next[i], t.next[i].CreatedAt)
 	}
 	t.next = nil
-	t.endHandlers()
+	if err := t.endHandlers(); err != nil {
+		return err
+	}
 	t.settleUniques()
 	t.settleGroups()
 	t.countEnds()

@@ -31,7 +31,7 @@ func (t *tx) countedOnly(r *schedule.Run) bool {
 			hold = &h
 		}
 	}
-	return ledger.CountedOnly(r, q.HistoryText(), q.WebhookOf().Text(), hold, t.results[r.Key] != nil)
+	return ledger.CountedOnly(r, q.HistoryText(), q.WebhookOf().Text(), hold, t.results[r.Key] != nil || t.commits[r.Key] != nil)
 }
 
 // countEnds adds the runs that history does not keep to their minutes, and removes them.

@@ -43,6 +43,9 @@ func (t *tx) beginFacts(q *schedule.BeginRequest) *ledger.BeginFacts {
 	if s := t.schedules[scheduleID]; s != nil {
 		f.Deleted, f.Pause = !s.Alive(), s.Pause
 	}
+	if state := t.states[scheduleID]; state != nil && f.Run != nil {
+		f.State = *state
+	}
 	f.Holder = t.holder(lease.Holder)
 	return &f
 }

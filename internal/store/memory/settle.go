@@ -100,6 +100,12 @@ func (t *tx) settle(e *schedule.Settlement, now time.Time) (moved bool) {
 	if result != nil { // before the end, which is only counted without one
 		setUndone(t, t.results, r.Key, result)
 	}
+	if c := ledger.CommitOf(&after, e); c != nil {
+		if t.commits == nil {
+			t.commits = make(map[schedule.Key]*schedule.Commit)
+		}
+		t.commits[r.Key] = c
+	}
 	t.change(r, func(r *schedule.Run) { *r = after })
 	t.logAttempt(e)
 	if key := r.Key; result != nil && t.opts.Watch.Result != nil {

@@ -20,10 +20,11 @@ type tx struct {
 	queued bool // runs have entered a queue or left one, or a queue was changed
 
 	ended   []*schedule.Run
-	counted []*schedule.Run                // those of ended that history does not keep
-	byGroup map[schedule.Key]bool          // those that their group has ended
-	next    []schedule.Run                 // the next attempts of runs in ended
-	follows map[schedule.Key]*schedule.Run // those of next, by the run that they follow
+	counted []*schedule.Run                   // those of ended that history does not keep
+	byGroup map[schedule.Key]bool             // those that their group has ended
+	next    []schedule.Run                    // the next attempts of runs in ended
+	follows map[schedule.Key]*schedule.Run    // those of next, by the run that they follow
+	commits map[schedule.Key]*schedule.Commit // of runs that succeed
 
 	changed changed
 	silent  bool // the claim: the leader knows what it has changed

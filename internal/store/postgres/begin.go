@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -94,6 +95,9 @@ func (b *beginning) read(ctx context.Context, s *Store, reqs []schedule.BeginReq
 	return err
 }
 
+// stateColumns are the state of the schedule of a run.
+const stateColumns = `, (SELECT h.state FROM handlers h WHERE h.sid = o.sid), (SELECT h.state_revision FROM handlers h WHERE h.sid = o.sid)`
+
 var (
 	// sqlTakeKeys changes no index, and leaves updated_at: nothing that anybody watches
 	// has changed. A run with a lease or a requested cancel is left to lockRuns.
@@ -102,10 +106,10 @@ UPDATE open_runs o SET holder = u.holder, lease_until = u.lease_until, deliverie
 	first_sent_at = coalesce(o.first_sent_at, $1)
 FROM unnest($2::bytea[], $3::integer[], $4::timestamptz[]) AS u(key, holder, lease_until)
 WHERE o.idempotency_key = ANY(ARRAY[u.key]) AND o.status = 2 AND o.cancel_requested_at IS NULL AND o.lease_until IS NULL
-RETURNING` + beginColumns
+RETURNING` + beginColumns + stateColumns
 
 	sqlLockBegun = `
-SELECT` + beginColumns + fromOpen + `
+SELECT` + beginColumns + stateColumns + fromOpen + `
 WHERE o.idempotency_key = ANY($1::bytea[])` + byKey
 )
 
@@ -155,12 +159,17 @@ func (b *beginning) lockRuns(ctx context.Context, reqs []schedule.BeginRequest) 
 
 func beginKey(q *schedule.BeginRequest) []byte { return q.Key[:] }
 
-// eachOpen runs a statement that returns beginColumns and collects the facts.
+// eachOpen runs a statement that returns beginColumns and stateColumns, and collects the facts.
 func (b *beginning) eachOpen(ctx context.Context, visit func(*ledger.BeginFacts), statement string, args ...any) error {
 	var row openRow
-	return eachRun(ctx, b.tx, &row, columnsOfBegin.targets(&row), func() error {
+	var state *string
+	var revision *int64
+	return eachRun(ctx, b.tx, &row, append(columnsOfBegin.targets(&row), &state, &revision), func() error {
 		run := row.Run // what cannot be read permits nothing
 		f := &ledger.BeginFacts{Run: &run, Lease: row.Lease}
+		if state != nil {
+			f.State = schedule.State{Value: json.RawMessage(*state), Revision: *revision}
+		}
 		b.facts[run.Key], b.sids[run.Key] = f, row.SID
 		visit(f)
 		return nil

@@ -227,7 +227,7 @@ func endRows(ctx context.Context, tx pgx.Tx, rows []*openRow, now time.Time) err
 	if err != nil {
 		return err
 	}
-	rows, counted := tables.SplitEnded(rows, queues, holds, func(r *openRow) (*schedule.Run, bool) { return &r.Run, r.result != nil })
+	rows, counted := tables.SplitEnded(rows, queues, holds, func(r *openRow) (*schedule.Run, bool) { return &r.Run, r.result != nil || r.commit != nil })
 	if one, ok := tx.(oneByOne); ok {
 		rows, err = one.insertEnded(ctx, rows, now)
 	} else if len(rows) > 0 {
@@ -261,7 +261,9 @@ func endRows(ctx context.Context, tx pgx.Tx, rows []*openRow, now time.Time) err
 	if err := dialect.SettleUses(ctx, queries{tx}, passes, len(over), func(i int) *schedule.Run { return &over[i].Run }); err != nil {
 		return err
 	}
-	return dialect.EndHandlers(ctx, queries{tx}, len(rows), now, func(i int) (ended, next *schedule.Run) { return &rows[i].Run, attempts[rows[i]] })
+	return dialect.EndHandlers(ctx, queries{tx}, len(rows), now, func(i int) tables.HandlerEnd {
+		return tables.HandlerEnd{Run: &rows[i].Run, Next: attempts[rows[i]], SID: rows[i].SID, Commit: rows[i].commit}
+	})
 }
 
 // removeLocked removes those of the runs that are still in open_runs.

@@ -28,6 +28,7 @@ type openRow struct {
 	LateReports  int32
 
 	result *schedule.RunResult // of its end; nil: none
+	commit *schedule.Commit    // of its success; nil: none
 
 	decoding // the first value that Run and Lease lack; such a row moves like others, or it would stay in flight forever
 	bad      bad
@@ -57,7 +58,7 @@ func (s *Store) logUnreadable(ctx context.Context, r *openRow) bool {
 func (r *openRow) settle(s *schedule.Settlement, now time.Time) (moved bool) {
 	if r.Run, moved = ledger.Settle(r.Run, r.Lease, s, now); moved {
 		r.AttemptLog = ledger.LogAttempt(r.AttemptLog, s)
-		r.result = ledger.ResultOf(&r.Run, s)
+		r.result, r.commit = ledger.ResultOf(&r.Run, s), ledger.CommitOf(&r.Run, s)
 		r.moved, r.Lease = true, ledger.LeaseAfter(&r.Run, r.Lease)
 	}
 	return moved

@@ -15,11 +15,13 @@ WHERE b.user_id = $1 AND (b.topic = ANY($2::text[]) OR b.prefix) ORDER BY b.sid,
 	sqlDrawEvents = `SELECT nextval('events_seq_seq') FROM generate_series(1, $1::integer)`
 
 	sqlInsertEventsOfTopics = `
-INSERT INTO events (seq, user_id, topic, source, event_id, type, subject, time, data, data_hash, fanout, published_by, published_at)
+INSERT INTO events (seq, user_id, topic, source, event_id, type, subject, time, data, data_hash, fanout, published_by, published_at, caused_by, hops)
 SELECT u.seq, $1, u.topic, u.source, u.event_id, nullif(u.type, ''), nullif(u.subject, ''),
-	CASE WHEN u.time <> 0 THEN 'epoch'::timestamptz + u.time * interval '1 microsecond' END, u.data, decode(u.hash, 'hex'), u.fanout, nullif(u.by, ''), $2
-FROM unnest($3::bigint[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::bigint[], $10::text[], $11::text[], $12::integer[], $13::text[])
-	AS u(seq, topic, source, event_id, type, subject, time, data, hash, fanout, by)
+	CASE WHEN u.time <> 0 THEN 'epoch'::timestamptz + u.time * interval '1 microsecond' END, u.data, decode(u.hash, 'hex'), u.fanout, nullif(u.by, ''), $2,
+	CASE WHEN u.cause <> '' THEN decode(u.cause, 'hex') END, u.hops
+FROM unnest($3::bigint[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::bigint[], $10::text[], $11::text[], $12::integer[], $13::text[],
+	$14::text[], $15::integer[])
+	AS u(seq, topic, source, event_id, type, subject, time, data, hash, fanout, by, cause, hops)
 ON CONFLICT (user_id, topic, source, event_id) DO NOTHING RETURNING seq, topic, source, event_id`
 
 	sqlEventsByID = `
@@ -60,6 +62,10 @@ FROM unnest($4::bigint[], $5::integer[]) AS u(seq, round) WHERE i.sid = $1 AND i
 	sqlSkipEvents = `
 UPDATE inbox i SET state = 4, reason = $3, ended_at = $2
 FROM unnest($4::bigint[], $5::integer[]) AS u(seq, round) WHERE i.sid = $1 AND i.seq = u.seq AND i.round = u.round AND i.state = 1`
+
+	sqlSchedulesBySID = `SELECT s.sid, s.schedule_id, s.user_id FROM schedules s WHERE s.sid = ANY($1::integer[])`
+	sqlHopsOf         = `
+SELECT i.run_key, max(e.hops) FROM inbox i JOIN events e ON e.seq = i.seq WHERE i.run_key = ANY($1::bytea[]) GROUP BY i.run_key`
 
 	sqlHandlersOf = `
 SELECT h.idempotency_key, h.sid, s.schedule_id, s.user_id || '/' || s.overlap_key FROM handler_runs h JOIN schedules s ON s.sid = h.sid

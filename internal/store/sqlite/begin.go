@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -24,8 +25,8 @@ const (
  WHERE idempotency_key = ?1 AND ` + launching
 )
 
-var sqlBeginRuns = `SELECT ` + beginColumns + `, s.deleted_at, s.paused, s.paused_until` + ofKeys + `
- CROSS JOIN schedules s ON s.sid = o.sid`
+var sqlBeginRuns = `SELECT ` + beginColumns + `, s.deleted_at, s.paused, s.paused_until, h.state, h.state_revision` + ofKeys + `
+ CROSS JOIN schedules s ON s.sid = o.sid LEFT JOIN handlers h ON h.sid = o.sid`
 
 // Begin decides which keys may be called, and records the calls before they are made.
 func (s *Store) Begin(ctx context.Context, reqs []schedule.BeginRequest, now time.Time) ([]schedule.BeginResult, error) {
@@ -109,7 +110,9 @@ func (b *beginning) readOpen(ctx context.Context, t tx, keys []schedule.Key) err
 	var row openRow
 	var deleted, until instant
 	var paused flag
-	targets := append(columnsOfBegin.targets(&row), &deleted, &paused, &until)
+	var state *string
+	var revision *int64
+	targets := append(columnsOfBegin.targets(&row), &deleted, &paused, &until, &state, &revision)
 	return t.query(ctx, sqlBeginRuns, func(scan scan) error {
 		if err := scan(targets...); err != nil {
 			return err
@@ -117,6 +120,9 @@ func (b *beginning) readOpen(ctx context.Context, t tx, keys []schedule.Key) err
 		r := row.Run
 		b.facts[r.Key] = &ledger.BeginFacts{
 			Run: &r, Lease: row.Lease, Deleted: !deleted.IsZero(), Pause: schedule.Pause{Paused: bool(paused), Until: until.Time},
+		}
+		if state != nil {
+			b.facts[r.Key].State = schedule.State{Value: json.RawMessage(*state), Revision: *revision}
 		}
 		return nil
 	}, keyList(keys))

@@ -235,6 +235,7 @@ type openRow struct {
 	LateReports int64
 
 	result  *schedule.RunResult // of its end; nil: none
+	commit  *schedule.Commit    // of its success; nil: none
 	counted bool                // it has ended without a row of history
 
 	moved bool // a rule has changed Run

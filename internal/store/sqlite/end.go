@@ -191,7 +191,7 @@ func (r *openRow) settle(e *schedule.Settlement, now time.Time) (moved bool) {
 	if r.Run, moved = ledger.Settle(r.Run, r.Lease, e, now); moved {
 		r.moved, r.Lease = true, ledger.LeaseAfter(&r.Run, r.Lease)
 		r.AttemptLog = ledger.LogAttempt(r.AttemptLog, e)
-		r.result = ledger.ResultOf(&r.Run, e)
+		r.result, r.commit = ledger.ResultOf(&r.Run, e), ledger.CommitOf(&r.Run, e)
 	}
 	return moved
 }
@@ -261,7 +261,7 @@ func endRows(ctx context.Context, t tx, rows []*openRow, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	kept, counted := tables.SplitEnded(rows, queues, holds, func(r *openRow) (*schedule.Run, bool) { return &r.Run, r.result != nil })
+	kept, counted := tables.SplitEnded(rows, queues, holds, func(r *openRow) (*schedule.Run, bool) { return &r.Run, r.result != nil || r.commit != nil })
 	added, err := insertEnded(ctx, t, kept, now)
 	if err != nil {
 		return err
@@ -289,7 +289,9 @@ func endRows(ctx context.Context, t tx, rows []*openRow, now time.Time) error {
 	if err := dialect.SettleUses(ctx, queries{t}, passes, len(rows), func(i int) *schedule.Run { return &rows[i].Run }); err != nil {
 		return err
 	}
-	return dialect.EndHandlers(ctx, queries{t}, len(added), now, func(i int) (ended, next *schedule.Run) { return &added[i].Run, attempts[added[i]] })
+	return dialect.EndHandlers(ctx, queries{t}, len(added), now, func(i int) tables.HandlerEnd {
+		return tables.HandlerEnd{Run: &added[i].Run, Next: attempts[added[i]], SID: added[i].SID, Commit: added[i].commit}
+	})
 }
 
 // insertEnded writes runs to history, and returns those that it did not have.

@@ -13,9 +13,10 @@ const (
 
 	sqlDrawEvents = `SELECT coalesce((SELECT n.seq FROM sqlite_sequence n WHERE n.name = 'events'), 0) + 1 WHERE ?1 > 0`
 
-	sqlInsertEventsOfTopics = `INSERT INTO events (seq, user_id, topic, source, event_id, type, subject, time, data, data_hash, fanout, published_by, published_at)
+	sqlInsertEventsOfTopics = `INSERT INTO events (seq, user_id, topic, source, event_id, type, subject, time, data, data_hash, fanout, published_by, published_at, caused_by, hops)
  SELECT j.value ->> 0, ?1, j.value ->> 1, j.value ->> 2, j.value ->> 3, nullif(j.value ->> 4, ''), nullif(j.value ->> 5, ''), nullif(j.value ->> 6, 0),
- j.value ->> 7, unhex(j.value ->> 8), j.value ->> 9, nullif(j.value ->> 10, ''), ?2 FROM json_each(?3) j WHERE true
+ j.value ->> 7, unhex(j.value ->> 8), j.value ->> 9, nullif(j.value ->> 10, ''), ?2,
+ CASE WHEN j.value ->> 11 <> '' THEN unhex(j.value ->> 11) END, j.value ->> 12 FROM json_each(?3) j WHERE true
  ON CONFLICT (user_id, topic, source, event_id) DO NOTHING RETURNING seq, topic, source, event_id`
 
 	sqlEventsByID = `SELECT ` + tables.EventColumns + ` FROM json_each(?2) j CROSS JOIN events e
@@ -44,6 +45,10 @@ const (
  WHERE sid = ?1 AND state = 1 AND (seq, round) IN (SELECT j.value ->> 0, j.value ->> 1 FROM json_each(?4) j)`
 	sqlSkipEvents = `UPDATE inbox SET state = 4, reason = ?3, ended_at = ?2
  WHERE sid = ?1 AND state = 1 AND (seq, round) IN (SELECT j.value ->> 0, j.value ->> 1 FROM json_each(?4) j)`
+
+	sqlSchedulesBySID = `SELECT s.sid, s.schedule_id, s.user_id FROM json_each(?1) j CROSS JOIN schedules s ON s.sid = j.value`
+	sqlHopsOf         = `SELECT i.run_key, max(e.hops) FROM json_each(?1) j CROSS JOIN inbox i ON i.run_key = unhex(j.value) CROSS JOIN events e ON e.seq = i.seq
+ GROUP BY i.run_key`
 
 	sqlHandlersOf = `SELECT h.idempotency_key, h.sid, s.schedule_id, s.user_id || '/' || s.overlap_key
  FROM json_each(?1) j CROSS JOIN handler_runs h ON h.idempotency_key = unhex(j.value) CROSS JOIN schedules s ON s.sid = h.sid`

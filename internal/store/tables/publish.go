@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -20,7 +21,7 @@ const (
 
 func eventFields(e *topic.Event) []any {
 	return []any{
-		&e.Seq, &e.UserID, &e.Topic, &e.Source, &e.EventID, &e.Type, &e.Subject, &e.Time, &e.DataHash, &e.Fanout, &e.PublishedBy, &e.PublishedAt,
+		&e.Seq, &e.UserID, &e.Topic, &e.Source, &e.EventID, &e.Type, &e.Subject, &e.Time, &e.DataHash, &e.Fanout, &e.PublishedBy, &e.PublishedAt, &e.CausedBy, &e.Hops,
 	}
 }
 
@@ -46,22 +47,32 @@ func (t *Tables) Publish(ctx context.Context, p *topic.Publication) (out []topic
 }
 
 func (d *Dialect) publish(ctx context.Context, q Queries, p *topic.Publication) ([]topic.Published, error) {
-	subscriptions, err := d.subscriptions(ctx, q, p)
+	route, inserted, woken, err := d.insertPublication(ctx, q, p)
 	if err != nil {
 		return nil, err
 	}
-	route := topic.RouteOf(p, subscriptions)
-	if err := route.Refusal(p); err != nil {
-		return nil, err
-	}
-	inserted, err := d.insertEvents(ctx, q, p, &route)
-	if err != nil {
-		return nil, fmt.Errorf("insert: %w", err)
-	}
-	if err := d.fillInboxes(ctx, q, p, &route, inserted); err != nil {
+	if err := d.wakeConsumers(ctx, q, woken); err != nil {
 		return nil, err
 	}
 	return d.published(ctx, q, p, &route, inserted)
+}
+
+// insertPublication writes the events that are new, and their inbox entries. The caller wakes their
+// consumers, after all other writes.
+func (d *Dialect) insertPublication(ctx context.Context, q Queries, p *topic.Publication) (route topic.Route, inserted map[topic.ID]int64, wake []WokenConsumer, err error) {
+	subscriptions, err := d.subscriptions(ctx, q, p)
+	if err != nil {
+		return route, nil, nil, err
+	}
+	route = topic.RouteOf(p, subscriptions)
+	if err := route.Refusal(p); err != nil {
+		return route, nil, nil, err
+	}
+	if inserted, err = d.insertEvents(ctx, q, p, &route); err != nil {
+		return route, nil, nil, fmt.Errorf("insert: %w", err)
+	}
+	wake, err = d.fillInboxes(ctx, q, p, &route, inserted)
+	return route, inserted, wake, err
 }
 
 func (d *Dialect) subscriptions(ctx context.Context, q Queries, p *topic.Publication) ([]topic.Subscription, error) {
@@ -89,7 +100,8 @@ func (d *Dialect) insertEvents(ctx context.Context, q Queries, p *topic.Publicat
 	var (
 		seqs, times                                                 []int64
 		topics, sources, ids, types, subjects, contents, hashes, by []string
-		fanouts                                                     []int32
+		fanouts, hops                                               []int32
+		causes                                                      []string
 	)
 	for _, i := range route.Fresh {
 		e := &p.Events[i]
@@ -100,13 +112,18 @@ func (d *Dialect) insertEvents(ctx context.Context, q Queries, p *topic.Publicat
 		seqs, times, fanouts = append(seqs, numbers[i]), append(times, at), append(fanouts, int32(len(route.Consumers[i])))
 		topics, sources, ids, types = append(topics, e.Topic), append(sources, e.Source), append(ids, e.EventID), append(types, e.Type)
 		subjects, contents, hashes, by = append(subjects, e.Subject), append(contents, string(e.Data)), append(hashes, e.DataHash.String()), append(by, e.PublishedBy)
+		cause := ""
+		if !e.CausedBy.IsZero() {
+			cause = e.CausedBy.String()
+		}
+		causes, hops = append(causes, cause), append(hops, e.Hops)
 	}
 	var e topic.Event
 	inserted := make(map[topic.ID]int64, len(route.Fresh))
 	err = q.Each(ctx, d.InsertEvents, []any{&e.Seq, &e.Topic, &e.Source, &e.EventID}, func(bad error) error {
 		inserted[e.ID()] = e.Seq
 		return bad
-	}, p.UserID, p.Now, Rows{seqs, topics, sources, ids, types, subjects, times, contents, hashes, fanouts, by})
+	}, p.UserID, p.Now, Rows{seqs, topics, sources, ids, types, subjects, times, contents, hashes, fanouts, by, causes, hops})
 	return inserted, err
 }
 
@@ -133,32 +150,38 @@ func (d *Dialect) eventNumbers(ctx context.Context, q Queries, p *topic.Publicat
 	return numbers, nil
 }
 
-// fillInboxes gives new events to their consumers, and then wakes these.
-func (d *Dialect) fillInboxes(ctx context.Context, q Queries, p *topic.Publication, route *topic.Route, inserted map[topic.ID]int64) error {
+// fillInboxes gives new events to their consumers, and returns those to wake.
+func (d *Dialect) fillInboxes(ctx context.Context, q Queries, p *topic.Publication, route *topic.Route, inserted map[topic.ID]int64) ([]WokenConsumer, error) {
 	var sids []int32
 	var seqs []int64
+	var loops []Call
 	wake := make(map[int32]WokenConsumer)
 	for _, i := range route.Fresh {
 		seq, fresh := inserted[p.Events[i].ID()]
 		if !fresh {
 			continue
 		}
+		looped := p.Events[i].Loops()
+		if looped {
+			loops = append(loops, Call{sqlSkipLooped, []any{seq, string(topic.ReasonLoop), p.Now}})
+		}
 		for _, s := range route.Consumers[i] {
-			sids, seqs = append(sids, s.SID), append(seqs, seq)
+			if sids, seqs = append(sids, s.SID), append(seqs, seq); looped {
+				continue
+			}
 			wake[s.SID] = WokenConsumer{s.SID, s.ScheduleID, s.OverlapKey, p.Now}
 		}
 	}
 	if len(sids) == 0 {
-		return nil
+		return nil, nil
 	}
 	if _, err := q.Exec(ctx, d.InsertInbox, p.Now, Rows{sids, seqs}); err != nil {
-		return fmt.Errorf("write inboxes: %w", err)
+		return nil, fmt.Errorf("write inboxes: %w", err)
 	}
-	consumers := make([]WokenConsumer, 0, len(wake))
-	for _, c := range wake {
-		consumers = append(consumers, c)
+	if err := q.ExecAll(ctx, loops); err != nil {
+		return nil, fmt.Errorf("end what loops: %w", err)
 	}
-	return d.wakeConsumers(ctx, q, consumers)
+	return slices.Collect(maps.Values(wake)), nil
 }
 
 // wakeConsumers writes wake rows. It comes after all other writes of a transaction: it locks the rows,
@@ -263,17 +286,18 @@ func (d *Dialect) Subscribe(ctx context.Context, q Queries, changes []schedule.C
 		if !resubscribes(c) {
 			continue
 		}
+		again := c.Created && existed(c.ScheduleID)
+		if again {
+			calls = append(calls, Call{sqlForgetState, []any{c.ScheduleID}})
+		}
 		of := subscriptionCalls(c)
 		if len(of) == 0 && !were[c.ScheduleID] {
 			continue
 		}
-		if calls = append(calls, of...); c.Created && existed(c.ScheduleID) {
+		if calls = append(calls, of...); again {
 			calls = append(calls, Call{sqlSkipOld, []any{c.ScheduleID, c.Now, string(topic.ReasonDeleted)}})
 		}
 		woken = append(woken, WokenConsumer{ScheduleID: c.ScheduleID, OverlapKey: c.Row.QualifiedOverlapKey(), At: c.Now})
-	}
-	if len(woken) == 0 {
-		return nil
 	}
 	// The wake rows first: a take that has one may have read the entries that are skipped here.
 	if err := d.wakeChanged(ctx, q, woken); err != nil {
@@ -287,6 +311,9 @@ func (d *Dialect) Subscribe(ctx context.Context, q Queries, changes []schedule.C
 
 // wakeChanged has schedules looked at that were changed.
 func (d *Dialect) wakeChanged(ctx context.Context, q Queries, woken []WokenConsumer) error {
+	if len(woken) == 0 {
+		return nil
+	}
 	var ids []string
 	var buckets []int32
 	var times []int64

@@ -3,6 +3,8 @@ package tables
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/carillon/carillon/internal/ledger"
@@ -224,31 +226,55 @@ func (w *takeWrite) write(ctx context.Context) error {
 	return nil
 }
 
-// EndHandlers ends the events of runs that are over, or gives them to the runs that follow, and wakes
-// the consumers. runs returns the i-th of n ended ones with the next one, or nil. Other runs cost
-// nothing.
-func (d *Dialect) EndHandlers(ctx context.Context, q Queries, n int, now time.Time, runs func(i int) (ended, next *schedule.Run)) error {
-	var keys []schedule.Key
-	ends := make(map[schedule.Key]ledger.EventsEnd)
+// HandlerEnd is a run that is over, with the run that follows it and what it commits.
+type HandlerEnd struct {
+	Run, Next *schedule.Run
+	SID       int32 // of its schedule
+	Commit    *schedule.Commit
+}
+
+// EndHandlers ends the events of runs that are over, or gives them to the runs that follow, writes what
+// runs commit, and wakes the consumers. ends returns the i-th of n. Other runs cost nothing.
+func (d *Dialect) EndHandlers(ctx context.Context, q Queries, n int, now time.Time, ends func(i int) HandlerEnd) error {
+	var committed []HandlerEnd
+	events := make(map[schedule.Key]ledger.EventsEnd)
 	for i := range n {
-		if ended, next := runs(i); ledger.MayHaveEvents(ended) {
-			keys = append(keys, ended.Key)
-			ends[ended.Key] = ledger.EventsAfter(ended, next, now)
+		end := ends(i)
+		if ledger.MayHaveEvents(end.Run) {
+			events[end.Run.Key] = ledger.EventsAfter(end.Run, end.Next, now)
+		}
+		if end.Commit != nil {
+			committed = append(committed, end)
 		}
 	}
-	if len(keys) == 0 {
+	if len(events)+len(committed) == 0 {
 		return nil
+	}
+	published, err := d.commit(ctx, q, committed, now)
+	if err != nil {
+		return fmt.Errorf("commit: %w", err)
+	}
+	freed, err := d.endEvents(ctx, q, events, now)
+	if err != nil {
+		return err
+	}
+	return d.wakeConsumers(ctx, q, slices.Concat(published, freed))
+}
+
+// endEvents ends the events of runs, and returns the consumers to wake.
+func (d *Dialect) endEvents(ctx context.Context, q Queries, ends map[schedule.Key]ledger.EventsEnd, now time.Time) (wake []WokenConsumer, err error) {
+	if len(ends) == 0 {
+		return nil, nil
 	}
 	type taken struct {
 		WokenConsumer
 		key schedule.Key
 	}
-	found, err := collect(ctx, q, func(t *taken) []any { return []any{&t.key, &t.SID, &t.ScheduleID, &t.OverlapKey} }, d.HandlersOf, keys)
+	found, err := collect(ctx, q, func(t *taken) []any { return []any{&t.key, &t.SID, &t.ScheduleID, &t.OverlapKey} }, d.HandlersOf, slices.Collect(maps.Keys(ends)))
 	if err != nil {
-		return fmt.Errorf("read what runs have taken: %w", err)
+		return nil, fmt.Errorf("read what runs have taken: %w", err)
 	}
 	var calls []Call
-	var wake []WokenConsumer
 	for i := range found {
 		t := &found[i]
 		end := ends[t.key]
@@ -257,13 +283,10 @@ func (d *Dialect) EndHandlers(ctx context.Context, q Queries, n int, now time.Ti
 			wake = append(wake, t.WokenConsumer)
 		}
 	}
-	if len(calls) == 0 {
-		return nil
-	}
 	if err := q.ExecAll(ctx, calls); err != nil {
-		return fmt.Errorf("end the events of %d runs: %w", len(found), err)
+		return nil, fmt.Errorf("end the events of %d runs: %w", len(found), err)
 	}
-	return d.wakeConsumers(ctx, q, wake)
+	return wake, nil
 }
 
 func eventsEnd(key schedule.Key, end *ledger.EventsEnd, now time.Time) []Call {

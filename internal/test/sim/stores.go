@@ -147,6 +147,11 @@ func (s store) Take(ctx context.Context, req ledger.TakeRequest) (ledger.Taken, 
 	return s.ledger.Take(context.WithoutCancel(ctx), req)
 }
 
+// GetState returns the state of a schedule.
+func (s store) GetState(ctx context.Context, scheduleID string) (schedule.State, error) {
+	return s.ledger.GetState(ctx, scheduleID)
+}
+
 // EventsOf returns what a run of a consumer has taken.
 func (s store) EventsOf(ctx context.Context, key schedule.Key) (*topic.Batch, error) {
 	return s.ledger.EventsOf(ctx, key)

@@ -17,6 +17,7 @@ func finishKeepsOutcome(r *rig) {
 	reported.FailureClass = schedule.ClassLogic                     // only runs of the ledger keep it
 	reported.SnoozeFor = time.Hour                                  // see below
 	reported.ExitCode, reported.Result = new(int32), r.brought("x") // see results
+	reported.Commit = committing(`{}`)                              // see commits
 	r.everyFieldSet(reflect.ValueOf(reported), "Outcome")
 	outcomes := []schedule.Outcome{full, {Status: schedule.StatusSkipped, Reason: schedule.ReasonSnoozed, SnoozeFor: 30 * 24 * time.Hour}}
 	for _, status := range []schedule.Status{schedule.StatusEnqueued, schedule.StatusSuccess, schedule.StatusFailed, schedule.StatusSkipped, schedule.StatusCancelled} {

@@ -170,6 +170,7 @@ var topics = []topic{
 	{name: "ends of groups", checks: groupEnds},
 	{name: "groups of slots", checks: slotGroupChecks},
 	{name: "events", checks: eventChecks},
+	{name: "commits", checks: commitChecks},
 	{name: "enqueue", checks: enqueues},
 	{name: "admit", checks: admits},
 	{name: "changes of queued runs", checks: queuedChanges},

@@ -251,6 +251,8 @@ type answer interface {
 	GetDelayMs() uint32
 	GetResult() []byte
 	GetArtifacts() []*carillonv1.RunArtifact
+	GetState() []byte
+	GetPublish() []*carillonv1.NewEvent
 }
 
 // exitCode is the exit code of an answer: its getter does not tell 0 from none.
@@ -304,6 +306,8 @@ func outcome(key schedule.Key, a answer) (schedule.Outcome, error) {
 	if o.Status.Terminal() {
 		o.ExitCode, o.Result = exitCode(a), result.Of(a.GetResult(), artifacts(a.GetArtifacts()))
 	}
+	commit, err := result.CommitIn(key, a)
+	result.Enter(&o, commit, err)
 	return o, nil
 }
 

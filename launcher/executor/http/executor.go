@@ -16,10 +16,10 @@ import (
 	"github.com/carillon/carillon/launcher/executor"
 )
 
-// maxAnswer caps the bytes that are read of an answer. It is far above a result and artifacts that
+// maxAnswer caps the bytes that are read of an answer. It is far above a result, artifacts and a commit that
 // are kept: the end of a run counts even if its result is too large.
 const (
-	maxAnswer = 512 << 10
+	maxAnswer = 2 << 20
 	maxHeader = 64 << 10
 )
 
@@ -98,7 +98,7 @@ func (e *Executor) Run(ctx context.Context, call launcher.Call) (schedule.Outcom
 	if err != nil {
 		return schedule.Outcome{}, fmt.Errorf("call the executor: %w", err)
 	}
-	outcome, err := answer.outcome(read)
+	outcome, err := answer.outcome(call.Key, read)
 	if e.cfg.Dialect == DialectGraph {
 		err = graphConflict(answer.status, err)
 	}

@@ -34,16 +34,17 @@ type said struct {
 	// DelayMS is read of SNOOZE only: another answer may have any member of this name.
 	DelayMS json.RawMessage `json:"delay_ms"`
 	result.Members
+	result.CommitMembers
 }
 
 // reader reads a body in a dialect.
 type reader func(body []byte) (said, error)
 
 // outcome interprets an answer; see the package comment.
-func (a answer) outcome(read reader) (schedule.Outcome, error) {
+func (a answer) outcome(key schedule.Key, read reader) (schedule.Outcome, error) {
 	switch {
 	case a.status == http.StatusOK:
-		return a.finished(read)
+		return a.finished(key, read)
 	case a.status == http.StatusAccepted:
 		return a.accepted(read)
 	case a.refuses():
@@ -77,7 +78,7 @@ func (a answer) notTaken(now time.Time) time.Duration {
 	return min(max(pause, leastPause), mostPause)
 }
 
-func (a answer) finished(read reader) (schedule.Outcome, error) {
+func (a answer) finished(key schedule.Key, read reader) (schedule.Outcome, error) {
 	s, err := a.read(read)
 	if err != nil {
 		return schedule.Outcome{}, err
@@ -102,6 +103,8 @@ func (a answer) finished(read reader) (schedule.Outcome, error) {
 		return schedule.Outcome{}, badAnswer("the executor answered 200 with status %s; it must be SUCCESS, FAILED or SNOOZE, or 202 if the run continues",
 			schedule.Quote(s.Status))
 	}
+	commit, err := s.Commit(key)
+	result.Enter(&o, commit, err)
 	return o, nil
 }
 

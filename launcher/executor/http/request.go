@@ -54,7 +54,7 @@ func (c Config) carillonRequest(call launcher.Call) (request, error) {
 		ScheduledFor: call.ScheduledFor.UTC().Format(time.RFC3339Nano), Trigger: string(call.Trigger),
 		Attempt: call.Attempt, MaxAttempts: call.MaxAttempts, Epoch: call.Epoch, Environment: c.Environment, ExecutionGrantID: call.ExecutionGrantID,
 		QueueID: call.QueueID, GroupID: call.GroupID,
-		Input: call.Input, DAG: call.DAG, Handler: handlerOf(call.Events), Events: call.Events.Bodies(), EventsDigest: digestOf(call.Events),
+		Input: call.Input, DAG: call.DAG, Handler: handlerOf(&call), Events: call.Events.Bodies(), EventsDigest: digestOf(call.Events),
 		ReportURL: call.ReportURL, ReportToken: call.ReportToken,
 	})
 	if err != nil {
@@ -124,7 +124,7 @@ func (c Config) graphRequest(call launcher.Call) (request, error) {
 		call.Input = json.RawMessage("{}") // that API knows no graph without an input
 	}
 	body, err := encode(graphBody{
-		ExecutionGrantID: call.ExecutionGrantID, Input: call.Input, Handler: handlerOf(call.Events), Events: call.Events.Bodies(), EventsDigest: digestOf(call.Events),
+		ExecutionGrantID: call.ExecutionGrantID, Input: call.Input, Handler: handlerOf(&call), Events: call.Events.Bodies(), EventsDigest: digestOf(call.Events),
 	})
 	if err != nil {
 		return request{}, err

@@ -2,6 +2,7 @@ package httpexecutor_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"io"
@@ -163,6 +164,23 @@ func TestRunUnderstandsAnswers(t *testing.T) {
 					"result has 307202 bytes, more than 65536: it was not kept",
 			}},
 		},
+		{
+			name: "finished with a commit", status: 200, body: `{"status":"SUCCESS","state":{"n": 1.50},"publish":[{"topic":"t","event_id":"e","data":null}]}`,
+			want: schedule.Outcome{Status: schedule.StatusSuccess, TraceID: trace, Commit: &schedule.Commit{
+				State: []byte(`{"n": 1.50}`), Events: []schedule.CommitEvent{{Topic: "t", EventID: "e", Data: []byte("null"), DataHash: sha256.Sum256([]byte("null"))}},
+			}},
+		},
+		{
+			name: "finished with a commit that breaks a rule", status: 200, body: `{"run_id":"r","status":"SUCCESS","state":1,"publish":[{"topic":"a b","data":1}]}`,
+			want: schedule.Outcome{
+				Status: schedule.StatusFailed, Reason: schedule.ReasonWorkflowFailed, RunID: "r", TraceID: trace, ErrorCode: "commit_invalid", FailureClass: schedule.ClassLogic,
+				ErrorMessage: `nothing was committed: invalid: publish[0].topic: "a b" is not a topic; use 1 to 128 of A–Z a–z 0–9 . _ : -`,
+			},
+		},
+		{
+			name: "failed with a commit", status: 200, body: `{"status":"FAILED","state":1,"publish":"x"}`,
+			want: schedule.Outcome{Status: schedule.StatusFailed, Reason: schedule.ReasonWorkflowFailed, TraceID: trace},
+		},
 		{name: "snoozed for too long", status: 200, body: `{"status":"SNOOZE","delay_ms":2592000001}`, unknown: "delay_ms"},
 		{name: "snoozed into the past", status: 200, body: `{"status":"SNOOZE","delay_ms":-1}`, unknown: "delay_ms"},
 		{name: "snoozed for a word", status: 200, body: `{"status":"SNOOZE","delay_ms":"1h"}`, unknown: "delay_ms"},
@@ -204,7 +222,7 @@ func TestRunUnderstandsAnswers(t *testing.T) {
 		{name: "202 with a page", status: 202, body: "<html>", unknown: "something other than the JSON object"},
 		{name: "a run_id that no row can hold", status: 202, body: `{"run_id":"a\u0000b"}`, unknown: "cannot be stored"},
 		{name: "a run_id that is too long", status: 202, body: `{"run_id":"` + strings.Repeat("r", 129) + `"}`, unknown: "cannot be stored"},
-		{name: "more than 512 KiB", status: 200, body: `{"status":"SUCCESS"}` + strings.Repeat(" ", 512<<10), unknown: "more than 524288 bytes"},
+		{name: "more than 2 MiB", status: 200, body: `{"status":"SUCCESS"}` + strings.Repeat(" ", 2<<20), unknown: "more than 2097152 bytes"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

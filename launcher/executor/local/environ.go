@@ -51,7 +51,8 @@ func (s *scene) stepEnv(e *Executor, step *Step, ended map[string]*StepResult) [
 		"CARILLON_KEY="+s.call.Key,
 		"CARILLON_STEP="+step.ID,
 		"CARILLON_WORK_DIR="+s.workDir,
-		"CARILLON_RUN_DIR="+filepath.Join(s.runDir, "files"),
+		"CARILLON_RUN_DIR="+s.files(),
+		"CARILLON_STATE="+s.stateFile(),
 	)
 	if s.call.Events != nil {
 		env = append(env, "CARILLON_EVENTS="+s.eventsFile())

@@ -42,6 +42,7 @@ func (e *Executor) execute(ctx context.Context, r *activeRun) *Result {
 	} else {
 		s.base = e.baseEnv(&s)
 		result = e.outcome(ctx, r, e.steps(ctx, &s))
+		result.commit(r.key, s.files())
 	}
 	result.StartedAt = began
 	return result
@@ -61,7 +62,7 @@ func (s *scene) prepare(work string, as *account) error {
 	if err := os.WriteFile(input, s.call.Input, 0o600); err != nil {
 		return fmt.Errorf("write the input: %w", err)
 	}
-	files := []string{s.workDir, filepath.Join(s.runDir, "files"), input}
+	files := []string{s.workDir, s.files(), input}
 	if s.call.Events != nil {
 		events := s.eventsFile()
 		if err := os.WriteFile(events, s.call.Events, 0o600); err != nil {
@@ -69,6 +70,10 @@ func (s *scene) prepare(work string, as *account) error {
 		}
 		files = append(files, events)
 	}
+	if err := os.WriteFile(s.stateFile(), s.call.State, 0o600); err != nil {
+		return fmt.Errorf("write the state: %w", err)
+	}
+	files = append(files, s.stateFile())
 	if err := errors.Join(as.passes(filepath.Dir(s.runDir), s.runDir), as.owns(files...)); err != nil {
 		return fmt.Errorf("hand the run's folders over to the user of the commands: %w", err)
 	}
@@ -77,6 +82,12 @@ func (s *scene) prepare(work string, as *account) error {
 
 // eventsFile is the file of the events of a consumer's run.
 func (s *scene) eventsFile() string { return filepath.Join(s.runDir, "events.json") }
+
+// stateFile is the file of the schedule's state.
+func (s *scene) stateFile() string { return filepath.Join(s.runDir, "state.json") }
+
+// files is the folder for the files of the run.
+func (s *scene) files() string { return filepath.Join(s.runDir, "files") }
 
 // outcome derives the run's result from those of its steps: stopped from outside,
 // else the first failed step without continue_on_error, else success.

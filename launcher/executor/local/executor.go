@@ -15,6 +15,7 @@ import (
 
 	"github.com/carillon/carillon/internal/output"
 	"github.com/carillon/carillon/internal/private"
+	"github.com/carillon/carillon/internal/result"
 	"github.com/carillon/carillon/internal/safehttp"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/launcher"
@@ -252,6 +253,10 @@ func (e *Executor) acceptedOf(call launcher.Call) accepted {
 	if input == nil {
 		input = json.RawMessage("null")
 	}
+	state := call.State.Value
+	if state == nil {
+		state = json.RawMessage("null")
+	}
 	timeout := call.RunTimeout
 	if timeout <= 0 {
 		timeout = schedule.DefaultRunTimeout
@@ -266,7 +271,7 @@ func (e *Executor) acceptedOf(call launcher.Call) accepted {
 	return accepted{
 		Key: call.Key.String(), ScheduleID: call.ScheduleID, WorkflowID: call.WorkflowID, Version: call.Version,
 		UserID: call.UserID, ScheduledFor: call.ScheduledFor.UTC(), Trigger: string(call.Trigger), Attempt: call.Attempt,
-		RunTimeout: timeout, Input: input, Events: events, DAG: call.DAG, AcceptedAt: e.cfg.Now().UTC(),
+		RunTimeout: timeout, Input: input, Events: events, State: state, DAG: call.DAG, AcceptedAt: e.cfg.Now().UTC(),
 	}
 }
 
@@ -353,7 +358,12 @@ func (r *Result) outcome(key schedule.Key) schedule.Outcome {
 		if r.ErrorCode == string(schedule.CodeLost) {
 			o.Reason = schedule.ReasonLost
 		}
+		if r.ErrorCode == string(schedule.CodeCommitInvalid) {
+			o.FailureClass = schedule.ClassLogic
+		}
 	}
+	commit, err := r.Commit.of(key)
+	result.Enter(&o, commit, err)
 	return o
 }
 

@@ -26,6 +26,7 @@ type accepted struct {
 	RunTimeout   time.Duration   `json:"run_timeout_ns"`
 	Input        json.RawMessage `json:"input"`
 	Events       json.RawMessage `json:"events,omitempty"` // of a run of a consumer
+	State        json.RawMessage `json:"state"`            // of the schedule; null: none was kept
 	DAG          json.RawMessage `json:"dag"`
 	AcceptedAt   time.Time       `json:"accepted_at"`
 }
@@ -42,6 +43,7 @@ type Result struct {
 	StartedAt    time.Time       `json:"started_at,omitzero"`
 	CompletedAt  time.Time       `json:"completed_at"`
 	Steps        []StepResult    `json:"steps,omitempty"`
+	Commit       *committed      `json:"commit,omitempty"` // of a success
 }
 
 // StepResult is how one step ended.

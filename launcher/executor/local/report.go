@@ -92,14 +92,13 @@ func (e *Executor) send(ctx context.Context, r *activeRun, status schedule.Statu
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	var code, message string
-	var exitCode *int32
+	report := schedule.ExecutorReport{Key: r.key, Status: status, RunID: runID(r.key)}
 	if status.Terminal() {
-		code, message, exitCode = r.result.ErrorCode, r.result.ErrorMessage, r.result.ExitCode
+		o := r.result.outcome(r.key)
+		report.ErrorCode, report.ErrorMessage, report.FailureClass = o.ErrorCode, o.ErrorMessage, o.FailureClass
+		report.ExitCode, report.Commit = r.result.ExitCode, o.Commit
 	}
-	return e.cfg.Reporter.ReportOutcome(ctx, schedule.ExecutorReport{
-		Key: r.key, Status: status, RunID: runID(r.key), ErrorCode: code, ErrorMessage: message, ExitCode: exitCode,
-	})
+	return e.cfg.Reporter.ReportOutcome(ctx, report)
 }
 
 // flushLog writes the rest of the run's log.

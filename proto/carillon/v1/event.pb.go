@@ -97,7 +97,11 @@ type Event struct {
 	PublishedAt *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=published_at,json=publishedAt,proto3" json:"published_at,omitempty"`
 	PublishedBy string                 `protobuf:"bytes,10,opt,name=published_by,json=publishedBy,proto3" json:"published_by,omitempty"`
 	// How many consumers had matched it when it was published.
-	Fanout        uint32 `protobuf:"varint,11,opt,name=fanout,proto3" json:"fanout,omitempty"`
+	Fanout uint32 `protobuf:"varint,11,opt,name=fanout,proto3" json:"fanout,omitempty"`
+	// The key of the run that published it. Empty: a client has.
+	CausedBy string `protobuf:"bytes,12,opt,name=caused_by,json=causedBy,proto3" json:"caused_by,omitempty"`
+	// How many runs came one after the other before it.
+	Hops          uint32 `protobuf:"varint,13,opt,name=hops,proto3" json:"hops,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -209,6 +213,20 @@ func (x *Event) GetFanout() uint32 {
 	return 0
 }
 
+func (x *Event) GetCausedBy() string {
+	if x != nil {
+		return x.CausedBy
+	}
+	return ""
+}
+
+func (x *Event) GetHops() uint32 {
+	if x != nil {
+		return x.Hops
+	}
+	return 0
+}
+
 // InboxEntry is what one consumer has of an event.
 type InboxEntry struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
@@ -219,7 +237,7 @@ type InboxEntry struct {
 	// succeeded. skipped and dead: see reason.
 	State string `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`
 	// Of skipped: deleted (the consumer was), unsubscribed (it names the topic no
-	// more). Of dead: failed (the last attempt), cancelled (its run was).
+	// more), loop (more than 32 runs came before the event). Of dead: failed (the last attempt), cancelled (its run was).
 	Reason string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
 	// The run that has it or has ended it, as 64 hex digits.
 	Run string `protobuf:"bytes,5,opt,name=run,proto3" json:"run,omitempty"`
@@ -1093,6 +1111,281 @@ func (x *ListInboxResponse) GetCounts() map[string]uint32 {
 	return nil
 }
 
+type GetHandlerStateRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ScheduleId    string                 `protobuf:"bytes,1,opt,name=schedule_id,json=scheduleId,proto3" json:"schedule_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetHandlerStateRequest) Reset() {
+	*x = GetHandlerStateRequest{}
+	mi := &file_carillon_v1_event_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetHandlerStateRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetHandlerStateRequest) ProtoMessage() {}
+
+func (x *GetHandlerStateRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_event_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetHandlerStateRequest.ProtoReflect.Descriptor instead.
+func (*GetHandlerStateRequest) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_event_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *GetHandlerStateRequest) GetScheduleId() string {
+	if x != nil {
+		return x.ScheduleId
+	}
+	return ""
+}
+
+type GetHandlerStateResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Handler       *HandlerState          `protobuf:"bytes,1,opt,name=handler,proto3" json:"handler,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetHandlerStateResponse) Reset() {
+	*x = GetHandlerStateResponse{}
+	mi := &file_carillon_v1_event_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetHandlerStateResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetHandlerStateResponse) ProtoMessage() {}
+
+func (x *GetHandlerStateResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_event_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetHandlerStateResponse.ProtoReflect.Descriptor instead.
+func (*GetHandlerStateResponse) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_event_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *GetHandlerStateResponse) GetHandler() *HandlerState {
+	if x != nil {
+		return x.Handler
+	}
+	return nil
+}
+
+// HandlerState is what runs of a schedule have kept for the next one.
+type HandlerState struct {
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	ScheduleId string                 `protobuf:"bytes,1,opt,name=schedule_id,json=scheduleId,proto3" json:"schedule_id,omitempty"`
+	// Raw JSON. Empty: none was kept yet.
+	State []byte `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`
+	// Counts the changes. 0: none was kept yet.
+	StateRevision uint32 `protobuf:"varint,3,opt,name=state_revision,json=stateRevision,proto3" json:"state_revision,omitempty"`
+	// The key of the run that kept it. Empty: a person has set it.
+	Run           string                 `protobuf:"bytes,4,opt,name=run,proto3" json:"run,omitempty"`
+	UpdatedAt     *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HandlerState) Reset() {
+	*x = HandlerState{}
+	mi := &file_carillon_v1_event_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HandlerState) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HandlerState) ProtoMessage() {}
+
+func (x *HandlerState) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_event_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HandlerState.ProtoReflect.Descriptor instead.
+func (*HandlerState) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_event_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *HandlerState) GetScheduleId() string {
+	if x != nil {
+		return x.ScheduleId
+	}
+	return ""
+}
+
+func (x *HandlerState) GetState() []byte {
+	if x != nil {
+		return x.State
+	}
+	return nil
+}
+
+func (x *HandlerState) GetStateRevision() uint32 {
+	if x != nil {
+		return x.StateRevision
+	}
+	return 0
+}
+
+func (x *HandlerState) GetRun() string {
+	if x != nil {
+		return x.Run
+	}
+	return ""
+}
+
+func (x *HandlerState) GetUpdatedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.UpdatedAt
+	}
+	return nil
+}
+
+type SetHandlerStateRequest struct {
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	ScheduleId string                 `protobuf:"bytes,1,opt,name=schedule_id,json=scheduleId,proto3" json:"schedule_id,omitempty"`
+	// Raw JSON, at most 64 KiB and 32 levels deep.
+	State []byte `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`
+	// The revision that this replaces; 0: there is none. A repeated request is
+	// refused, as the revision has changed.
+	StateRevision uint32 `protobuf:"varint,3,opt,name=state_revision,json=stateRevision,proto3" json:"state_revision,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetHandlerStateRequest) Reset() {
+	*x = SetHandlerStateRequest{}
+	mi := &file_carillon_v1_event_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetHandlerStateRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetHandlerStateRequest) ProtoMessage() {}
+
+func (x *SetHandlerStateRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_event_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetHandlerStateRequest.ProtoReflect.Descriptor instead.
+func (*SetHandlerStateRequest) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_event_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *SetHandlerStateRequest) GetScheduleId() string {
+	if x != nil {
+		return x.ScheduleId
+	}
+	return ""
+}
+
+func (x *SetHandlerStateRequest) GetState() []byte {
+	if x != nil {
+		return x.State
+	}
+	return nil
+}
+
+func (x *SetHandlerStateRequest) GetStateRevision() uint32 {
+	if x != nil {
+		return x.StateRevision
+	}
+	return 0
+}
+
+type SetHandlerStateResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Handler       *HandlerState          `protobuf:"bytes,1,opt,name=handler,proto3" json:"handler,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetHandlerStateResponse) Reset() {
+	*x = SetHandlerStateResponse{}
+	mi := &file_carillon_v1_event_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetHandlerStateResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetHandlerStateResponse) ProtoMessage() {}
+
+func (x *SetHandlerStateResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_event_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetHandlerStateResponse.ProtoReflect.Descriptor instead.
+func (*SetHandlerStateResponse) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_event_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *SetHandlerStateResponse) GetHandler() *HandlerState {
+	if x != nil {
+		return x.Handler
+	}
+	return nil
+}
+
 var File_carillon_v1_event_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_event_proto_rawDesc = "" +
@@ -1101,7 +1394,7 @@ const file_carillon_v1_event_proto_rawDesc = "" +
 	"\aConsume\x12G\n" +
 	"\x06topics\x18\x01 \x03(\tB/\xbaH,\x92\x01)\x10\x10\"%r#2!^[A-Za-z0-9._:-]{1,128}([.][*])?$R\x06topics\x12'\n" +
 	"\n" +
-	"max_events\x18\x02 \x01(\rB\b\xbaH\x05*\x03\x18\xe8\aR\tmaxEvents\"\xd5\x02\n" +
+	"max_events\x18\x02 \x01(\rB\b\xbaH\x05*\x03\x18\xe8\aR\tmaxEvents\"\x86\x03\n" +
 	"\x05Event\x12\x14\n" +
 	"\x05topic\x18\x01 \x01(\tR\x05topic\x12\x19\n" +
 	"\bevent_id\x18\x02 \x01(\tR\aeventId\x12\x16\n" +
@@ -1114,7 +1407,9 @@ const file_carillon_v1_event_proto_rawDesc = "" +
 	"\fpublished_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\vpublishedAt\x12!\n" +
 	"\fpublished_by\x18\n" +
 	" \x01(\tR\vpublishedBy\x12\x16\n" +
-	"\x06fanout\x18\v \x01(\rR\x06fanout\"\xa9\x03\n" +
+	"\x06fanout\x18\v \x01(\rR\x06fanout\x12\x1b\n" +
+	"\tcaused_by\x18\f \x01(\tR\bcausedBy\x12\x12\n" +
+	"\x04hops\x18\r \x01(\rR\x04hops\"\xa9\x03\n" +
 	"\n" +
 	"InboxEntry\x12\x1f\n" +
 	"\vschedule_id\x18\x01 \x01(\tR\n" +
@@ -1196,14 +1491,36 @@ const file_carillon_v1_event_proto_rawDesc = "" +
 	"\x06counts\x18\x03 \x03(\v2*.carillon.v1.ListInboxResponse.CountsEntryR\x06counts\x1a9\n" +
 	"\vCountsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x012\x80\x04\n" +
+	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01\"a\n" +
+	"\x16GetHandlerStateRequest\x12G\n" +
+	"\vschedule_id\x18\x01 \x01(\tB&\xe2A\x01\x02\xbaH\x1f\xc8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
+	"scheduleId\"N\n" +
+	"\x17GetHandlerStateResponse\x123\n" +
+	"\ahandler\x18\x01 \x01(\v2\x19.carillon.v1.HandlerStateR\ahandler\"\xb9\x01\n" +
+	"\fHandlerState\x12\x1f\n" +
+	"\vschedule_id\x18\x01 \x01(\tR\n" +
+	"scheduleId\x12\x14\n" +
+	"\x05state\x18\x02 \x01(\fR\x05state\x12%\n" +
+	"\x0estate_revision\x18\x03 \x01(\rR\rstateRevision\x12\x10\n" +
+	"\x03run\x18\x04 \x01(\tR\x03run\x129\n" +
+	"\n" +
+	"updated_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\"\xad\x01\n" +
+	"\x16SetHandlerStateRequest\x12G\n" +
+	"\vschedule_id\x18\x01 \x01(\tB&\xe2A\x01\x02\xbaH\x1f\xc8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
+	"scheduleId\x12#\n" +
+	"\x05state\x18\x02 \x01(\fB\r\xe2A\x01\x02\xbaH\x06z\x04\x18\x80\x80\x04R\x05state\x12%\n" +
+	"\x0estate_revision\x18\x03 \x01(\rR\rstateRevision\"N\n" +
+	"\x17SetHandlerStateResponse\x123\n" +
+	"\ahandler\x18\x01 \x01(\v2\x19.carillon.v1.HandlerStateR\ahandler2\x95\x06\n" +
 	"\fEventService\x12\x8d\x01\n" +
 	"\rPublishEvents\x12!.carillon.v1.PublishEventsRequest\x1a\".carillon.v1.PublishEventsResponse\"5\x82\xd3\xe4\x93\x02/:\x01*Z\x0f:\x01*\"\n" +
 	"/v1/events\"\x19/v1/topics/{topic}/events\x12x\n" +
 	"\bGetEvent\x12\x1c.carillon.v1.GetEventRequest\x1a\x1d.carillon.v1.GetEventResponse\"/\x82\xd3\xe4\x93\x02)\x12'/v1/topics/{topic}/events/{event_id=**}\x12p\n" +
 	"\n" +
 	"ListEvents\x12\x1e.carillon.v1.ListEventsRequest\x1a\x1f.carillon.v1.ListEventsResponse\"!\x82\xd3\xe4\x93\x02\x1b\x12\x19/v1/topics/{topic}/events\x12t\n" +
-	"\tListInbox\x12\x1d.carillon.v1.ListInboxRequest\x1a\x1e.carillon.v1.ListInboxResponse\"(\x82\xd3\xe4\x93\x02\"\x12 /v1/handlers/{schedule_id}/inboxB\xa5\x01\n" +
+	"\tListInbox\x12\x1d.carillon.v1.ListInboxRequest\x1a\x1e.carillon.v1.ListInboxResponse\"(\x82\xd3\xe4\x93\x02\"\x12 /v1/handlers/{schedule_id}/inbox\x12\x86\x01\n" +
+	"\x0fGetHandlerState\x12#.carillon.v1.GetHandlerStateRequest\x1a$.carillon.v1.GetHandlerStateResponse\"(\x82\xd3\xe4\x93\x02\"\x12 /v1/handlers/{schedule_id}/state\x12\x89\x01\n" +
+	"\x0fSetHandlerState\x12#.carillon.v1.SetHandlerStateRequest\x1a$.carillon.v1.SetHandlerStateResponse\"+\x82\xd3\xe4\x93\x02%:\x01*\" /v1/handlers/{schedule_id}:stateB\xa5\x01\n" +
 	"\x0fcom.carillon.v1B\n" +
 	"EventProtoP\x01Z9github.com/carillon/carillon/proto/carillon/v1;carillonv1\xa2\x02\x03CXX\xaa\x02\vCarillon.V1\xca\x02\vCarillon\\V1\xe2\x02\x17Carillon\\V1\\GPBMetadata\xea\x02\fCarillon::V1b\x06proto3"
 
@@ -1219,53 +1536,65 @@ func file_carillon_v1_event_proto_rawDescGZIP() []byte {
 	return file_carillon_v1_event_proto_rawDescData
 }
 
-var file_carillon_v1_event_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_carillon_v1_event_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
 var file_carillon_v1_event_proto_goTypes = []any{
-	(*Consume)(nil),               // 0: carillon.v1.Consume
-	(*Event)(nil),                 // 1: carillon.v1.Event
-	(*InboxEntry)(nil),            // 2: carillon.v1.InboxEntry
-	(*NewEvent)(nil),              // 3: carillon.v1.NewEvent
-	(*PublishEventsRequest)(nil),  // 4: carillon.v1.PublishEventsRequest
-	(*PublishEventsResponse)(nil), // 5: carillon.v1.PublishEventsResponse
-	(*PublishedEvent)(nil),        // 6: carillon.v1.PublishedEvent
-	(*GetEventRequest)(nil),       // 7: carillon.v1.GetEventRequest
-	(*GetEventResponse)(nil),      // 8: carillon.v1.GetEventResponse
-	(*ListEventsRequest)(nil),     // 9: carillon.v1.ListEventsRequest
-	(*ListEventsResponse)(nil),    // 10: carillon.v1.ListEventsResponse
-	(*ListInboxRequest)(nil),      // 11: carillon.v1.ListInboxRequest
-	(*ListInboxResponse)(nil),     // 12: carillon.v1.ListInboxResponse
-	nil,                           // 13: carillon.v1.ListInboxResponse.CountsEntry
-	(*timestamppb.Timestamp)(nil), // 14: google.protobuf.Timestamp
+	(*Consume)(nil),                 // 0: carillon.v1.Consume
+	(*Event)(nil),                   // 1: carillon.v1.Event
+	(*InboxEntry)(nil),              // 2: carillon.v1.InboxEntry
+	(*NewEvent)(nil),                // 3: carillon.v1.NewEvent
+	(*PublishEventsRequest)(nil),    // 4: carillon.v1.PublishEventsRequest
+	(*PublishEventsResponse)(nil),   // 5: carillon.v1.PublishEventsResponse
+	(*PublishedEvent)(nil),          // 6: carillon.v1.PublishedEvent
+	(*GetEventRequest)(nil),         // 7: carillon.v1.GetEventRequest
+	(*GetEventResponse)(nil),        // 8: carillon.v1.GetEventResponse
+	(*ListEventsRequest)(nil),       // 9: carillon.v1.ListEventsRequest
+	(*ListEventsResponse)(nil),      // 10: carillon.v1.ListEventsResponse
+	(*ListInboxRequest)(nil),        // 11: carillon.v1.ListInboxRequest
+	(*ListInboxResponse)(nil),       // 12: carillon.v1.ListInboxResponse
+	(*GetHandlerStateRequest)(nil),  // 13: carillon.v1.GetHandlerStateRequest
+	(*GetHandlerStateResponse)(nil), // 14: carillon.v1.GetHandlerStateResponse
+	(*HandlerState)(nil),            // 15: carillon.v1.HandlerState
+	(*SetHandlerStateRequest)(nil),  // 16: carillon.v1.SetHandlerStateRequest
+	(*SetHandlerStateResponse)(nil), // 17: carillon.v1.SetHandlerStateResponse
+	nil,                             // 18: carillon.v1.ListInboxResponse.CountsEntry
+	(*timestamppb.Timestamp)(nil),   // 19: google.protobuf.Timestamp
 }
 var file_carillon_v1_event_proto_depIdxs = []int32{
-	14, // 0: carillon.v1.Event.time:type_name -> google.protobuf.Timestamp
-	14, // 1: carillon.v1.Event.published_at:type_name -> google.protobuf.Timestamp
-	14, // 2: carillon.v1.InboxEntry.created_at:type_name -> google.protobuf.Timestamp
-	14, // 3: carillon.v1.InboxEntry.offered_at:type_name -> google.protobuf.Timestamp
-	14, // 4: carillon.v1.InboxEntry.ended_at:type_name -> google.protobuf.Timestamp
+	19, // 0: carillon.v1.Event.time:type_name -> google.protobuf.Timestamp
+	19, // 1: carillon.v1.Event.published_at:type_name -> google.protobuf.Timestamp
+	19, // 2: carillon.v1.InboxEntry.created_at:type_name -> google.protobuf.Timestamp
+	19, // 3: carillon.v1.InboxEntry.offered_at:type_name -> google.protobuf.Timestamp
+	19, // 4: carillon.v1.InboxEntry.ended_at:type_name -> google.protobuf.Timestamp
 	1,  // 5: carillon.v1.InboxEntry.event:type_name -> carillon.v1.Event
-	14, // 6: carillon.v1.NewEvent.time:type_name -> google.protobuf.Timestamp
+	19, // 6: carillon.v1.NewEvent.time:type_name -> google.protobuf.Timestamp
 	3,  // 7: carillon.v1.PublishEventsRequest.events:type_name -> carillon.v1.NewEvent
-	14, // 8: carillon.v1.PublishEventsRequest.time:type_name -> google.protobuf.Timestamp
+	19, // 8: carillon.v1.PublishEventsRequest.time:type_name -> google.protobuf.Timestamp
 	6,  // 9: carillon.v1.PublishEventsResponse.results:type_name -> carillon.v1.PublishedEvent
 	1,  // 10: carillon.v1.GetEventResponse.event:type_name -> carillon.v1.Event
 	2,  // 11: carillon.v1.GetEventResponse.inbox:type_name -> carillon.v1.InboxEntry
 	1,  // 12: carillon.v1.ListEventsResponse.events:type_name -> carillon.v1.Event
 	2,  // 13: carillon.v1.ListInboxResponse.entries:type_name -> carillon.v1.InboxEntry
-	13, // 14: carillon.v1.ListInboxResponse.counts:type_name -> carillon.v1.ListInboxResponse.CountsEntry
-	4,  // 15: carillon.v1.EventService.PublishEvents:input_type -> carillon.v1.PublishEventsRequest
-	7,  // 16: carillon.v1.EventService.GetEvent:input_type -> carillon.v1.GetEventRequest
-	9,  // 17: carillon.v1.EventService.ListEvents:input_type -> carillon.v1.ListEventsRequest
-	11, // 18: carillon.v1.EventService.ListInbox:input_type -> carillon.v1.ListInboxRequest
-	5,  // 19: carillon.v1.EventService.PublishEvents:output_type -> carillon.v1.PublishEventsResponse
-	8,  // 20: carillon.v1.EventService.GetEvent:output_type -> carillon.v1.GetEventResponse
-	10, // 21: carillon.v1.EventService.ListEvents:output_type -> carillon.v1.ListEventsResponse
-	12, // 22: carillon.v1.EventService.ListInbox:output_type -> carillon.v1.ListInboxResponse
-	19, // [19:23] is the sub-list for method output_type
-	15, // [15:19] is the sub-list for method input_type
-	15, // [15:15] is the sub-list for extension type_name
-	15, // [15:15] is the sub-list for extension extendee
-	0,  // [0:15] is the sub-list for field type_name
+	18, // 14: carillon.v1.ListInboxResponse.counts:type_name -> carillon.v1.ListInboxResponse.CountsEntry
+	15, // 15: carillon.v1.GetHandlerStateResponse.handler:type_name -> carillon.v1.HandlerState
+	19, // 16: carillon.v1.HandlerState.updated_at:type_name -> google.protobuf.Timestamp
+	15, // 17: carillon.v1.SetHandlerStateResponse.handler:type_name -> carillon.v1.HandlerState
+	4,  // 18: carillon.v1.EventService.PublishEvents:input_type -> carillon.v1.PublishEventsRequest
+	7,  // 19: carillon.v1.EventService.GetEvent:input_type -> carillon.v1.GetEventRequest
+	9,  // 20: carillon.v1.EventService.ListEvents:input_type -> carillon.v1.ListEventsRequest
+	11, // 21: carillon.v1.EventService.ListInbox:input_type -> carillon.v1.ListInboxRequest
+	13, // 22: carillon.v1.EventService.GetHandlerState:input_type -> carillon.v1.GetHandlerStateRequest
+	16, // 23: carillon.v1.EventService.SetHandlerState:input_type -> carillon.v1.SetHandlerStateRequest
+	5,  // 24: carillon.v1.EventService.PublishEvents:output_type -> carillon.v1.PublishEventsResponse
+	8,  // 25: carillon.v1.EventService.GetEvent:output_type -> carillon.v1.GetEventResponse
+	10, // 26: carillon.v1.EventService.ListEvents:output_type -> carillon.v1.ListEventsResponse
+	12, // 27: carillon.v1.EventService.ListInbox:output_type -> carillon.v1.ListInboxResponse
+	14, // 28: carillon.v1.EventService.GetHandlerState:output_type -> carillon.v1.GetHandlerStateResponse
+	17, // 29: carillon.v1.EventService.SetHandlerState:output_type -> carillon.v1.SetHandlerStateResponse
+	24, // [24:30] is the sub-list for method output_type
+	18, // [18:24] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_carillon_v1_event_proto_init() }
@@ -1279,7 +1608,7 @@ func file_carillon_v1_event_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_carillon_v1_event_proto_rawDesc), len(file_carillon_v1_event_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   14,
+			NumMessages:   19,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -19,10 +19,12 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	EventService_PublishEvents_FullMethodName = "/carillon.v1.EventService/PublishEvents"
-	EventService_GetEvent_FullMethodName      = "/carillon.v1.EventService/GetEvent"
-	EventService_ListEvents_FullMethodName    = "/carillon.v1.EventService/ListEvents"
-	EventService_ListInbox_FullMethodName     = "/carillon.v1.EventService/ListInbox"
+	EventService_PublishEvents_FullMethodName   = "/carillon.v1.EventService/PublishEvents"
+	EventService_GetEvent_FullMethodName        = "/carillon.v1.EventService/GetEvent"
+	EventService_ListEvents_FullMethodName      = "/carillon.v1.EventService/ListEvents"
+	EventService_ListInbox_FullMethodName       = "/carillon.v1.EventService/ListInbox"
+	EventService_GetHandlerState_FullMethodName = "/carillon.v1.EventService/GetHandlerState"
+	EventService_SetHandlerState_FullMethodName = "/carillon.v1.EventService/SetHandlerState"
 )
 
 // EventServiceClient is the client API for EventService service.
@@ -49,6 +51,12 @@ type EventServiceClient interface {
 	ListEvents(ctx context.Context, in *ListEventsRequest, opts ...grpc.CallOption) (*ListEventsResponse, error)
 	// ListInbox returns what a consumer has of events, the oldest first.
 	ListInbox(ctx context.Context, in *ListInboxRequest, opts ...grpc.CallOption) (*ListInboxResponse, error)
+	// GetHandlerState returns what runs of a schedule have kept for the next one.
+	GetHandlerState(ctx context.Context, in *GetHandlerStateRequest, opts ...grpc.CallOption) (*GetHandlerStateResponse, error)
+	// SetHandlerState replaces the state of a schedule. FAILED_PRECONDITION
+	// overlap_busy: a run of its overlap group is in flight. FAILED_PRECONDITION:
+	// the state has another revision than state_revision.
+	SetHandlerState(ctx context.Context, in *SetHandlerStateRequest, opts ...grpc.CallOption) (*SetHandlerStateResponse, error)
 }
 
 type eventServiceClient struct {
@@ -99,6 +107,26 @@ func (c *eventServiceClient) ListInbox(ctx context.Context, in *ListInboxRequest
 	return out, nil
 }
 
+func (c *eventServiceClient) GetHandlerState(ctx context.Context, in *GetHandlerStateRequest, opts ...grpc.CallOption) (*GetHandlerStateResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetHandlerStateResponse)
+	err := c.cc.Invoke(ctx, EventService_GetHandlerState_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *eventServiceClient) SetHandlerState(ctx context.Context, in *SetHandlerStateRequest, opts ...grpc.CallOption) (*SetHandlerStateResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(SetHandlerStateResponse)
+	err := c.cc.Invoke(ctx, EventService_SetHandlerState_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // EventServiceServer is the server API for EventService service.
 // All implementations must embed UnimplementedEventServiceServer
 // for forward compatibility.
@@ -123,6 +151,12 @@ type EventServiceServer interface {
 	ListEvents(context.Context, *ListEventsRequest) (*ListEventsResponse, error)
 	// ListInbox returns what a consumer has of events, the oldest first.
 	ListInbox(context.Context, *ListInboxRequest) (*ListInboxResponse, error)
+	// GetHandlerState returns what runs of a schedule have kept for the next one.
+	GetHandlerState(context.Context, *GetHandlerStateRequest) (*GetHandlerStateResponse, error)
+	// SetHandlerState replaces the state of a schedule. FAILED_PRECONDITION
+	// overlap_busy: a run of its overlap group is in flight. FAILED_PRECONDITION:
+	// the state has another revision than state_revision.
+	SetHandlerState(context.Context, *SetHandlerStateRequest) (*SetHandlerStateResponse, error)
 	mustEmbedUnimplementedEventServiceServer()
 }
 
@@ -144,6 +178,12 @@ func (UnimplementedEventServiceServer) ListEvents(context.Context, *ListEventsRe
 }
 func (UnimplementedEventServiceServer) ListInbox(context.Context, *ListInboxRequest) (*ListInboxResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListInbox not implemented")
+}
+func (UnimplementedEventServiceServer) GetHandlerState(context.Context, *GetHandlerStateRequest) (*GetHandlerStateResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetHandlerState not implemented")
+}
+func (UnimplementedEventServiceServer) SetHandlerState(context.Context, *SetHandlerStateRequest) (*SetHandlerStateResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method SetHandlerState not implemented")
 }
 func (UnimplementedEventServiceServer) mustEmbedUnimplementedEventServiceServer() {}
 func (UnimplementedEventServiceServer) testEmbeddedByValue()                      {}
@@ -238,6 +278,42 @@ func _EventService_ListInbox_Handler(srv interface{}, ctx context.Context, dec f
 	return interceptor(ctx, in, info, handler)
 }
 
+func _EventService_GetHandlerState_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetHandlerStateRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(EventServiceServer).GetHandlerState(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: EventService_GetHandlerState_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(EventServiceServer).GetHandlerState(ctx, req.(*GetHandlerStateRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _EventService_SetHandlerState_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SetHandlerStateRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(EventServiceServer).SetHandlerState(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: EventService_SetHandlerState_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(EventServiceServer).SetHandlerState(ctx, req.(*SetHandlerStateRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // EventService_ServiceDesc is the grpc.ServiceDesc for EventService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -260,6 +336,14 @@ var EventService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListInbox",
 			Handler:    _EventService_ListInbox_Handler,
+		},
+		{
+			MethodName: "GetHandlerState",
+			Handler:    _EventService_GetHandlerState_Handler,
+		},
+		{
+			MethodName: "SetHandlerState",
+			Handler:    _EventService_SetHandlerState_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

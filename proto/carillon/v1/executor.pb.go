@@ -64,7 +64,12 @@ type ExecutorRunRequest struct {
 	// sha256 of the batch, as 64 hex digits. Empty: the run has no events.
 	EventsDigest string `protobuf:"bytes,21,opt,name=events_digest,json=eventsDigest,proto3" json:"events_digest,omitempty"`
 	// The key of the first attempt with these events.
-	RootKey       string `protobuf:"bytes,22,opt,name=root_key,json=rootKey,proto3" json:"root_key,omitempty"`
+	RootKey string `protobuf:"bytes,22,opt,name=root_key,json=rootKey,proto3" json:"root_key,omitempty"`
+	// What the last run of the schedule that committed a state has kept: raw JSON.
+	// Empty: none has.
+	State []byte `protobuf:"bytes,23,opt,name=state,proto3" json:"state,omitempty"`
+	// Counts the changes of the state.
+	StateRevision uint32 `protobuf:"varint,24,opt,name=state_revision,json=stateRevision,proto3" json:"state_revision,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -253,6 +258,20 @@ func (x *ExecutorRunRequest) GetRootKey() string {
 	return ""
 }
 
+func (x *ExecutorRunRequest) GetState() []byte {
+	if x != nil {
+		return x.State
+	}
+	return nil
+}
+
+func (x *ExecutorRunRequest) GetStateRevision() uint32 {
+	if x != nil {
+		return x.StateRevision
+	}
+	return 0
+}
+
 // ExecutorEvent is an event of a consumer's run.
 type ExecutorEvent struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
@@ -387,7 +406,16 @@ type ExecutorRunResponse struct {
 	// not change the end: result_problem of the run says why.
 	Result []byte `protobuf:"bytes,9,opt,name=result,proto3" json:"result,omitempty"`
 	// Of SUCCESS and FAILED: at most 20. All are kept or none, as result.
-	Artifacts     []*RunArtifact `protobuf:"bytes,10,rep,name=artifacts,proto3" json:"artifacts,omitempty"`
+	Artifacts []*RunArtifact `protobuf:"bytes,10,rep,name=artifacts,proto3" json:"artifacts,omitempty"`
+	// Of SUCCESS: what the run commits, all of it or nothing. A commit that breaks
+	// a rule fails the run with the code commit_invalid and the class logic.
+	// state replaces the state of the schedule: raw JSON, at most 64 KiB and 32
+	// levels deep. Empty or null leaves it.
+	State []byte `protobuf:"bytes,11,opt,name=state,proto3" json:"state,omitempty"`
+	// Of SUCCESS: events to publish to topics of the owner of the run, at most
+	// 1000 with 1 MiB of data together. Default of event_id: the first 16 digits of
+	// the key, a colon and the place.
+	Publish       []*NewEvent `protobuf:"bytes,12,rep,name=publish,proto3" json:"publish,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -488,6 +516,20 @@ func (x *ExecutorRunResponse) GetResult() []byte {
 func (x *ExecutorRunResponse) GetArtifacts() []*RunArtifact {
 	if x != nil {
 		return x.Artifacts
+	}
+	return nil
+}
+
+func (x *ExecutorRunResponse) GetState() []byte {
+	if x != nil {
+		return x.State
+	}
+	return nil
+}
+
+func (x *ExecutorRunResponse) GetPublish() []*NewEvent {
+	if x != nil {
+		return x.Publish
 	}
 	return nil
 }
@@ -980,7 +1022,16 @@ type ExecutorGetByKeyResponse struct {
 	// not change the end: result_problem of the run says why.
 	Result []byte `protobuf:"bytes,9,opt,name=result,proto3" json:"result,omitempty"`
 	// Of SUCCESS and FAILED: at most 20. All are kept or none, as result.
-	Artifacts     []*RunArtifact `protobuf:"bytes,10,rep,name=artifacts,proto3" json:"artifacts,omitempty"`
+	Artifacts []*RunArtifact `protobuf:"bytes,10,rep,name=artifacts,proto3" json:"artifacts,omitempty"`
+	// Of SUCCESS: what the run commits, all of it or nothing. A commit that breaks
+	// a rule fails the run with the code commit_invalid and the class logic.
+	// state replaces the state of the schedule: raw JSON, at most 64 KiB and 32
+	// levels deep. Empty or null leaves it.
+	State []byte `protobuf:"bytes,11,opt,name=state,proto3" json:"state,omitempty"`
+	// Of SUCCESS: events to publish to topics of the owner of the run, at most
+	// 1000 with 1 MiB of data together. Default of event_id: the first 16 digits of
+	// the key, a colon and the place.
+	Publish       []*NewEvent `protobuf:"bytes,12,rep,name=publish,proto3" json:"publish,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1085,11 +1136,25 @@ func (x *ExecutorGetByKeyResponse) GetArtifacts() []*RunArtifact {
 	return nil
 }
 
+func (x *ExecutorGetByKeyResponse) GetState() []byte {
+	if x != nil {
+		return x.State
+	}
+	return nil
+}
+
+func (x *ExecutorGetByKeyResponse) GetPublish() []*NewEvent {
+	if x != nil {
+		return x.Publish
+	}
+	return nil
+}
+
 var File_carillon_v1_executor_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_executor_proto_rawDesc = "" +
 	"\n" +
-	"\x1acarillon/v1/executor.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x18carillon/v1/result.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xdf\x06\n" +
+	"\x1acarillon/v1/executor.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x17carillon/v1/event.proto\x1a\x18carillon/v1/result.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x9c\a\n" +
 	"\x12ExecutorRunRequest\x12E\n" +
 	"\x0fidempotency_key\x18\x01 \x01(\tB\x1c\xe2A\x01\x02\xbaH\x15\xc8\x01\x01r\x102\x0e^[0-9a-f]{64}$R\x0eidempotencyKey\x12\x1f\n" +
 	"\vschedule_id\x18\x02 \x01(\tR\n" +
@@ -1116,7 +1181,9 @@ const file_carillon_v1_executor_proto_rawDesc = "" +
 	"\bgroup_id\x18\x13 \x01(\tR\agroupId\x122\n" +
 	"\x06events\x18\x14 \x03(\v2\x1a.carillon.v1.ExecutorEventR\x06events\x12#\n" +
 	"\revents_digest\x18\x15 \x01(\tR\feventsDigest\x12\x19\n" +
-	"\broot_key\x18\x16 \x01(\tR\arootKey\"\x9f\x02\n" +
+	"\broot_key\x18\x16 \x01(\tR\arootKey\x12\x14\n" +
+	"\x05state\x18\x17 \x01(\fR\x05state\x12%\n" +
+	"\x0estate_revision\x18\x18 \x01(\rR\rstateRevision\"\x9f\x02\n" +
 	"\rExecutorEvent\x12\x14\n" +
 	"\x05topic\x18\x01 \x01(\tR\x05topic\x12\x19\n" +
 	"\bevent_id\x18\x02 \x01(\tR\aeventId\x12\x16\n" +
@@ -1126,7 +1193,7 @@ const file_carillon_v1_executor_proto_rawDesc = "" +
 	"\x04time\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x12\n" +
 	"\x04data\x18\a \x01(\fR\x04data\x12\x14\n" +
 	"\x05round\x18\b \x01(\rR\x05round\x12=\n" +
-	"\fpublished_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\vpublishedAt\"\x9d\x03\n" +
+	"\fpublished_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\vpublishedAt\"\xe4\x03\n" +
 	"\x13ExecutorRunResponse\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12C\n" +
 	"\x06status\x18\x02 \x01(\tB+\xbaH(\xd8\x01\x01r#R\bENQUEUEDR\aSUCCESSR\x06FAILEDR\x06SNOOZER\x06status\x12\x1d\n" +
@@ -1139,7 +1206,9 @@ const file_carillon_v1_executor_proto_rawDesc = "" +
 	"\texit_code\x18\b \x01(\x05H\x00R\bexitCode\x88\x01\x01\x12\x16\n" +
 	"\x06result\x18\t \x01(\fR\x06result\x126\n" +
 	"\tartifacts\x18\n" +
-	" \x03(\v2\x18.carillon.v1.RunArtifactR\tartifactsB\f\n" +
+	" \x03(\v2\x18.carillon.v1.RunArtifactR\tartifacts\x12\x14\n" +
+	"\x05state\x18\v \x01(\fR\x05state\x12/\n" +
+	"\apublish\x18\f \x03(\v2\x15.carillon.v1.NewEventR\apublishB\f\n" +
 	"\n" +
 	"_exit_code\"p\n" +
 	"\x17ExecutorRunBatchRequest\x127\n" +
@@ -1176,7 +1245,7 @@ const file_carillon_v1_executor_proto_rawDesc = "" +
 	"\vschedule_id\x18\x02 \x01(\tR\n" +
 	"scheduleId\x12?\n" +
 	"\rscheduled_for\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\fscheduledFor\x12 \n" +
-	"\venvironment\x18\x04 \x01(\tR\venvironment\"\xa2\x03\n" +
+	"\venvironment\x18\x04 \x01(\tR\venvironment\"\xe9\x03\n" +
 	"\x18ExecutorGetByKeyResponse\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12C\n" +
 	"\x06status\x18\x02 \x01(\tB+\xbaH(\xd8\x01\x01r#R\bENQUEUEDR\aSUCCESSR\x06FAILEDR\x06SNOOZER\x06status\x12\x1d\n" +
@@ -1189,7 +1258,9 @@ const file_carillon_v1_executor_proto_rawDesc = "" +
 	"\texit_code\x18\b \x01(\x05H\x00R\bexitCode\x88\x01\x01\x12\x16\n" +
 	"\x06result\x18\t \x01(\fR\x06result\x126\n" +
 	"\tartifacts\x18\n" +
-	" \x03(\v2\x18.carillon.v1.RunArtifactR\tartifactsB\f\n" +
+	" \x03(\v2\x18.carillon.v1.RunArtifactR\tartifacts\x12\x14\n" +
+	"\x05state\x18\v \x01(\fR\x05state\x12/\n" +
+	"\apublish\x18\f \x03(\v2\x15.carillon.v1.NewEventR\apublishB\f\n" +
 	"\n" +
 	"_exit_code2\xdd\x02\n" +
 	"\bExecutor\x12H\n" +
@@ -1226,6 +1297,7 @@ var file_carillon_v1_executor_proto_goTypes = []any{
 	(*ExecutorGetByKeyResponse)(nil), // 10: carillon.v1.ExecutorGetByKeyResponse
 	(*timestamppb.Timestamp)(nil),    // 11: google.protobuf.Timestamp
 	(*RunArtifact)(nil),              // 12: carillon.v1.RunArtifact
+	(*NewEvent)(nil),                 // 13: carillon.v1.NewEvent
 }
 var file_carillon_v1_executor_proto_depIdxs = []int32{
 	11, // 0: carillon.v1.ExecutorRunRequest.scheduled_for:type_name -> google.protobuf.Timestamp
@@ -1233,26 +1305,28 @@ var file_carillon_v1_executor_proto_depIdxs = []int32{
 	11, // 2: carillon.v1.ExecutorEvent.time:type_name -> google.protobuf.Timestamp
 	11, // 3: carillon.v1.ExecutorEvent.published_at:type_name -> google.protobuf.Timestamp
 	12, // 4: carillon.v1.ExecutorRunResponse.artifacts:type_name -> carillon.v1.RunArtifact
-	4,  // 5: carillon.v1.ExecutorRunBatchRequest.calls:type_name -> carillon.v1.ExecutorRunBatchCall
-	0,  // 6: carillon.v1.ExecutorRunBatchCall.run:type_name -> carillon.v1.ExecutorRunRequest
-	6,  // 7: carillon.v1.ExecutorRunBatchResponse.answers:type_name -> carillon.v1.ExecutorRunBatchAnswer
-	2,  // 8: carillon.v1.ExecutorRunBatchAnswer.outcome:type_name -> carillon.v1.ExecutorRunResponse
-	11, // 9: carillon.v1.ExecutorCancelRequest.scheduled_for:type_name -> google.protobuf.Timestamp
-	11, // 10: carillon.v1.ExecutorGetByKeyRequest.scheduled_for:type_name -> google.protobuf.Timestamp
-	12, // 11: carillon.v1.ExecutorGetByKeyResponse.artifacts:type_name -> carillon.v1.RunArtifact
-	0,  // 12: carillon.v1.Executor.Run:input_type -> carillon.v1.ExecutorRunRequest
-	3,  // 13: carillon.v1.Executor.RunBatch:input_type -> carillon.v1.ExecutorRunBatchRequest
-	7,  // 14: carillon.v1.Executor.Cancel:input_type -> carillon.v1.ExecutorCancelRequest
-	9,  // 15: carillon.v1.Executor.GetByKey:input_type -> carillon.v1.ExecutorGetByKeyRequest
-	2,  // 16: carillon.v1.Executor.Run:output_type -> carillon.v1.ExecutorRunResponse
-	5,  // 17: carillon.v1.Executor.RunBatch:output_type -> carillon.v1.ExecutorRunBatchResponse
-	8,  // 18: carillon.v1.Executor.Cancel:output_type -> carillon.v1.ExecutorCancelResponse
-	10, // 19: carillon.v1.Executor.GetByKey:output_type -> carillon.v1.ExecutorGetByKeyResponse
-	16, // [16:20] is the sub-list for method output_type
-	12, // [12:16] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	13, // 5: carillon.v1.ExecutorRunResponse.publish:type_name -> carillon.v1.NewEvent
+	4,  // 6: carillon.v1.ExecutorRunBatchRequest.calls:type_name -> carillon.v1.ExecutorRunBatchCall
+	0,  // 7: carillon.v1.ExecutorRunBatchCall.run:type_name -> carillon.v1.ExecutorRunRequest
+	6,  // 8: carillon.v1.ExecutorRunBatchResponse.answers:type_name -> carillon.v1.ExecutorRunBatchAnswer
+	2,  // 9: carillon.v1.ExecutorRunBatchAnswer.outcome:type_name -> carillon.v1.ExecutorRunResponse
+	11, // 10: carillon.v1.ExecutorCancelRequest.scheduled_for:type_name -> google.protobuf.Timestamp
+	11, // 11: carillon.v1.ExecutorGetByKeyRequest.scheduled_for:type_name -> google.protobuf.Timestamp
+	12, // 12: carillon.v1.ExecutorGetByKeyResponse.artifacts:type_name -> carillon.v1.RunArtifact
+	13, // 13: carillon.v1.ExecutorGetByKeyResponse.publish:type_name -> carillon.v1.NewEvent
+	0,  // 14: carillon.v1.Executor.Run:input_type -> carillon.v1.ExecutorRunRequest
+	3,  // 15: carillon.v1.Executor.RunBatch:input_type -> carillon.v1.ExecutorRunBatchRequest
+	7,  // 16: carillon.v1.Executor.Cancel:input_type -> carillon.v1.ExecutorCancelRequest
+	9,  // 17: carillon.v1.Executor.GetByKey:input_type -> carillon.v1.ExecutorGetByKeyRequest
+	2,  // 18: carillon.v1.Executor.Run:output_type -> carillon.v1.ExecutorRunResponse
+	5,  // 19: carillon.v1.Executor.RunBatch:output_type -> carillon.v1.ExecutorRunBatchResponse
+	8,  // 20: carillon.v1.Executor.Cancel:output_type -> carillon.v1.ExecutorCancelResponse
+	10, // 21: carillon.v1.Executor.GetByKey:output_type -> carillon.v1.ExecutorGetByKeyResponse
+	18, // [18:22] is the sub-list for method output_type
+	14, // [14:18] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_carillon_v1_executor_proto_init() }
@@ -1260,6 +1334,7 @@ func file_carillon_v1_executor_proto_init() {
 	if File_carillon_v1_executor_proto != nil {
 		return
 	}
+	file_carillon_v1_event_proto_init()
 	file_carillon_v1_result_proto_init()
 	file_carillon_v1_executor_proto_msgTypes[2].OneofWrappers = []any{}
 	file_carillon_v1_executor_proto_msgTypes[10].OneofWrappers = []any{}

@@ -1568,8 +1568,8 @@ type ReportRunRequest struct {
 	ErrorMessage string `protobuf:"bytes,5,opt,name=error_message,json=errorMessage,proto3" json:"error_message,omitempty"`
 	// What the run wrote so far, or the end of it. The last 64 KiB are kept,
 	// secrets masked. Output replaces that of earlier reports. A REST body may
-	// have 512 KiB with the run's report token in the header, 65 KiB otherwise.
-	// Over gRPC a report may have 144 KiB, or 512 KiB from callers with
+	// have 2 MiB with the run's report token in the header, 65 KiB otherwise.
+	// Over gRPC a report may have 144 KiB, or 2 MiB from callers with
 	// credentials of their own.
 	Output   string `protobuf:"bytes,6,opt,name=output,proto3" json:"output,omitempty"`
 	ExitCode *int32 `protobuf:"varint,7,opt,name=exit_code,json=exitCode,proto3,oneof" json:"exit_code,omitempty"`
@@ -1593,7 +1593,16 @@ type ReportRunRequest struct {
 	Artifacts []*RunArtifact `protobuf:"bytes,12,rep,name=artifacts,proto3" json:"artifacts,omitempty"`
 	// Of STARTED: how far the run is; replaces what was said before. Left out: that
 	// stays. Ignored with any other status.
-	Progress      *RunProgress `protobuf:"bytes,13,opt,name=progress,proto3" json:"progress,omitempty"`
+	Progress *RunProgress `protobuf:"bytes,13,opt,name=progress,proto3" json:"progress,omitempty"`
+	// Of SUCCESS: what the run commits with its end, all of it or nothing. One that
+	// breaks a rule refuses the report, and the run stays as it was. state replaces
+	// the state of the schedule: raw JSON, at most 64 KiB and 32 levels deep. Left
+	// out, or null: that stays. Ignored with any other status.
+	State []byte `protobuf:"bytes,14,opt,name=state,proto3" json:"state,omitempty"`
+	// Of SUCCESS: events to publish to topics of the owner of the run, at most
+	// 1000 with 1 MiB of data together. Default of event_id: the first 16 digits of
+	// the key, a colon and the place.
+	Publish       []*NewEvent `protobuf:"bytes,15,rep,name=publish,proto3" json:"publish,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1715,6 +1724,20 @@ func (x *ReportRunRequest) GetArtifacts() []*RunArtifact {
 func (x *ReportRunRequest) GetProgress() *RunProgress {
 	if x != nil {
 		return x.Progress
+	}
+	return nil
+}
+
+func (x *ReportRunRequest) GetState() []byte {
+	if x != nil {
+		return x.State
+	}
+	return nil
+}
+
+func (x *ReportRunRequest) GetPublish() []*NewEvent {
+	if x != nil {
+		return x.Publish
 	}
 	return nil
 }
@@ -3747,7 +3770,7 @@ var File_carillon_v1_run_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_run_proto_rawDesc = "" +
 	"\n" +
-	"\x15carillon/v1/run.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x18carillon/v1/result.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd2\x18\n" +
+	"\x15carillon/v1/run.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x17carillon/v1/event.proto\x1a\x18carillon/v1/result.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd2\x18\n" +
 	"\x03Run\x12'\n" +
 	"\x0fidempotency_key\x18\x01 \x01(\tR\x0eidempotencyKey\x12\x1f\n" +
 	"\vschedule_id\x18\x02 \x01(\tR\n" +
@@ -3918,7 +3941,7 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"\x0e_failure_class\"`\n" +
 	"\x10ListRunsResponse\x12$\n" +
 	"\x04runs\x18\x01 \x03(\v2\x10.carillon.v1.RunR\x04runs\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xf6\x04\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xc8\x05\n" +
 	"\x10ReportRunRequest\x12E\n" +
 	"\x0fidempotency_key\x18\x01 \x01(\tB\x1c\xe2A\x01\x02\xbaH\x15\xc8\x01\x01r\x102\x0e^[0-9a-f]{64}$R\x0eidempotencyKey\x12C\n" +
 	"\x06status\x18\x02 \x01(\tB+\xe2A\x01\x02\xbaH$r\"R\aSTARTEDR\aSUCCESSR\x06FAILEDR\x06SNOOZER\x06status\x12\x1f\n" +
@@ -3934,7 +3957,9 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	" \x01(\rB\v\xbaH\b*\x06\x18\x80\x90\xfb\xd3\tR\adelayMs\x12\x16\n" +
 	"\x06result\x18\v \x01(\fR\x06result\x126\n" +
 	"\tartifacts\x18\f \x03(\v2\x18.carillon.v1.RunArtifactR\tartifacts\x124\n" +
-	"\bprogress\x18\r \x01(\v2\x18.carillon.v1.RunProgressR\bprogressB\f\n" +
+	"\bprogress\x18\r \x01(\v2\x18.carillon.v1.RunProgressR\bprogress\x12\x14\n" +
+	"\x05state\x18\x0e \x01(\fR\x05state\x12:\n" +
+	"\apublish\x18\x0f \x03(\v2\x15.carillon.v1.NewEventB\t\xbaH\x06\x92\x01\x03\x10\xe8\aR\apublishB\f\n" +
 	"\n" +
 	"_exit_code\"t\n" +
 	"\x11ReportRunResponse\x12\"\n" +
@@ -4197,6 +4222,7 @@ var file_carillon_v1_run_proto_goTypes = []any{
 	(*RedeliverWebhooksResponse)(nil), // 40: carillon.v1.RedeliverWebhooksResponse
 	(*timestamppb.Timestamp)(nil),     // 41: google.protobuf.Timestamp
 	(*RunArtifact)(nil),               // 42: carillon.v1.RunArtifact
+	(*NewEvent)(nil),                  // 43: carillon.v1.NewEvent
 }
 var file_carillon_v1_run_proto_depIdxs = []int32{
 	41, // 0: carillon.v1.Run.run_at:type_name -> google.protobuf.Timestamp
@@ -4235,68 +4261,69 @@ var file_carillon_v1_run_proto_depIdxs = []int32{
 	0,  // 33: carillon.v1.ListRunsResponse.runs:type_name -> carillon.v1.Run
 	42, // 34: carillon.v1.ReportRunRequest.artifacts:type_name -> carillon.v1.RunArtifact
 	1,  // 35: carillon.v1.ReportRunRequest.progress:type_name -> carillon.v1.RunProgress
-	0,  // 36: carillon.v1.ReportRunResponse.run:type_name -> carillon.v1.Run
-	0,  // 37: carillon.v1.CancelRunResponse.run:type_name -> carillon.v1.Run
-	41, // 38: carillon.v1.OpenRunFilter.from:type_name -> google.protobuf.Timestamp
-	41, // 39: carillon.v1.OpenRunFilter.to:type_name -> google.protobuf.Timestamp
-	17, // 40: carillon.v1.CancelRunsRequest.filter:type_name -> carillon.v1.OpenRunFilter
-	20, // 41: carillon.v1.CancelRunsResponse.schedules:type_name -> carillon.v1.CancelledSchedule
-	0,  // 42: carillon.v1.CancelRunsResponse.sample:type_name -> carillon.v1.Run
-	41, // 43: carillon.v1.UpdateRunRequest.run_at:type_name -> google.protobuf.Timestamp
-	0,  // 44: carillon.v1.UpdateRunResponse.run:type_name -> carillon.v1.Run
-	0,  // 45: carillon.v1.RetryRunResponse.run:type_name -> carillon.v1.Run
-	41, // 46: carillon.v1.DeadRunFilter.from:type_name -> google.protobuf.Timestamp
-	41, // 47: carillon.v1.DeadRunFilter.to:type_name -> google.protobuf.Timestamp
-	25, // 48: carillon.v1.RedriveRunsRequest.filter:type_name -> carillon.v1.DeadRunFilter
-	28, // 49: carillon.v1.RedriveRunsResponse.schedules:type_name -> carillon.v1.RedrivenSchedule
-	0,  // 50: carillon.v1.RedriveRunsResponse.sample:type_name -> carillon.v1.Run
-	41, // 51: carillon.v1.WatchRunsRequest.from:type_name -> google.protobuf.Timestamp
-	41, // 52: carillon.v1.WatchRunsRequest.to:type_name -> google.protobuf.Timestamp
-	0,  // 53: carillon.v1.WatchRunsResponse.run:type_name -> carillon.v1.Run
-	41, // 54: carillon.v1.ExportRunsRequest.from:type_name -> google.protobuf.Timestamp
-	41, // 55: carillon.v1.ExportRunsRequest.to:type_name -> google.protobuf.Timestamp
-	0,  // 56: carillon.v1.ExportRunsResponse.run:type_name -> carillon.v1.Run
-	0,  // 57: carillon.v1.MoveRunResponse.run:type_name -> carillon.v1.Run
-	0,  // 58: carillon.v1.ExplainRunResponse.run:type_name -> carillon.v1.Run
-	41, // 59: carillon.v1.ExplainRunResponse.now:type_name -> google.protobuf.Timestamp
-	38, // 60: carillon.v1.ExplainRunResponse.blocked_by:type_name -> carillon.v1.RunBlock
-	37, // 61: carillon.v1.ExplainRunResponse.would_start:type_name -> carillon.v1.StartEstimate
-	41, // 62: carillon.v1.StartEstimate.p50:type_name -> google.protobuf.Timestamp
-	41, // 63: carillon.v1.StartEstimate.p90:type_name -> google.protobuf.Timestamp
-	41, // 64: carillon.v1.RunBlock.until:type_name -> google.protobuf.Timestamp
-	9,  // 65: carillon.v1.RunService.GetRun:input_type -> carillon.v1.GetRunRequest
-	11, // 66: carillon.v1.RunService.ListRuns:input_type -> carillon.v1.ListRunsRequest
-	13, // 67: carillon.v1.RunService.ReportRun:input_type -> carillon.v1.ReportRunRequest
-	7,  // 68: carillon.v1.RunService.GetRunLogs:input_type -> carillon.v1.GetRunLogsRequest
-	15, // 69: carillon.v1.RunService.CancelRun:input_type -> carillon.v1.CancelRunRequest
-	18, // 70: carillon.v1.RunService.CancelRuns:input_type -> carillon.v1.CancelRunsRequest
-	35, // 71: carillon.v1.RunService.ExplainRun:input_type -> carillon.v1.ExplainRunRequest
-	21, // 72: carillon.v1.RunService.UpdateRun:input_type -> carillon.v1.UpdateRunRequest
-	33, // 73: carillon.v1.RunService.MoveRun:input_type -> carillon.v1.MoveRunRequest
-	23, // 74: carillon.v1.RunService.RetryRun:input_type -> carillon.v1.RetryRunRequest
-	26, // 75: carillon.v1.RunService.RedriveRuns:input_type -> carillon.v1.RedriveRunsRequest
-	39, // 76: carillon.v1.RunService.RedeliverWebhooks:input_type -> carillon.v1.RedeliverWebhooksRequest
-	29, // 77: carillon.v1.RunService.WatchRuns:input_type -> carillon.v1.WatchRunsRequest
-	31, // 78: carillon.v1.RunService.ExportRuns:input_type -> carillon.v1.ExportRunsRequest
-	10, // 79: carillon.v1.RunService.GetRun:output_type -> carillon.v1.GetRunResponse
-	12, // 80: carillon.v1.RunService.ListRuns:output_type -> carillon.v1.ListRunsResponse
-	14, // 81: carillon.v1.RunService.ReportRun:output_type -> carillon.v1.ReportRunResponse
-	8,  // 82: carillon.v1.RunService.GetRunLogs:output_type -> carillon.v1.GetRunLogsResponse
-	16, // 83: carillon.v1.RunService.CancelRun:output_type -> carillon.v1.CancelRunResponse
-	19, // 84: carillon.v1.RunService.CancelRuns:output_type -> carillon.v1.CancelRunsResponse
-	36, // 85: carillon.v1.RunService.ExplainRun:output_type -> carillon.v1.ExplainRunResponse
-	22, // 86: carillon.v1.RunService.UpdateRun:output_type -> carillon.v1.UpdateRunResponse
-	34, // 87: carillon.v1.RunService.MoveRun:output_type -> carillon.v1.MoveRunResponse
-	24, // 88: carillon.v1.RunService.RetryRun:output_type -> carillon.v1.RetryRunResponse
-	27, // 89: carillon.v1.RunService.RedriveRuns:output_type -> carillon.v1.RedriveRunsResponse
-	40, // 90: carillon.v1.RunService.RedeliverWebhooks:output_type -> carillon.v1.RedeliverWebhooksResponse
-	30, // 91: carillon.v1.RunService.WatchRuns:output_type -> carillon.v1.WatchRunsResponse
-	32, // 92: carillon.v1.RunService.ExportRuns:output_type -> carillon.v1.ExportRunsResponse
-	79, // [79:93] is the sub-list for method output_type
-	65, // [65:79] is the sub-list for method input_type
-	65, // [65:65] is the sub-list for extension type_name
-	65, // [65:65] is the sub-list for extension extendee
-	0,  // [0:65] is the sub-list for field type_name
+	43, // 36: carillon.v1.ReportRunRequest.publish:type_name -> carillon.v1.NewEvent
+	0,  // 37: carillon.v1.ReportRunResponse.run:type_name -> carillon.v1.Run
+	0,  // 38: carillon.v1.CancelRunResponse.run:type_name -> carillon.v1.Run
+	41, // 39: carillon.v1.OpenRunFilter.from:type_name -> google.protobuf.Timestamp
+	41, // 40: carillon.v1.OpenRunFilter.to:type_name -> google.protobuf.Timestamp
+	17, // 41: carillon.v1.CancelRunsRequest.filter:type_name -> carillon.v1.OpenRunFilter
+	20, // 42: carillon.v1.CancelRunsResponse.schedules:type_name -> carillon.v1.CancelledSchedule
+	0,  // 43: carillon.v1.CancelRunsResponse.sample:type_name -> carillon.v1.Run
+	41, // 44: carillon.v1.UpdateRunRequest.run_at:type_name -> google.protobuf.Timestamp
+	0,  // 45: carillon.v1.UpdateRunResponse.run:type_name -> carillon.v1.Run
+	0,  // 46: carillon.v1.RetryRunResponse.run:type_name -> carillon.v1.Run
+	41, // 47: carillon.v1.DeadRunFilter.from:type_name -> google.protobuf.Timestamp
+	41, // 48: carillon.v1.DeadRunFilter.to:type_name -> google.protobuf.Timestamp
+	25, // 49: carillon.v1.RedriveRunsRequest.filter:type_name -> carillon.v1.DeadRunFilter
+	28, // 50: carillon.v1.RedriveRunsResponse.schedules:type_name -> carillon.v1.RedrivenSchedule
+	0,  // 51: carillon.v1.RedriveRunsResponse.sample:type_name -> carillon.v1.Run
+	41, // 52: carillon.v1.WatchRunsRequest.from:type_name -> google.protobuf.Timestamp
+	41, // 53: carillon.v1.WatchRunsRequest.to:type_name -> google.protobuf.Timestamp
+	0,  // 54: carillon.v1.WatchRunsResponse.run:type_name -> carillon.v1.Run
+	41, // 55: carillon.v1.ExportRunsRequest.from:type_name -> google.protobuf.Timestamp
+	41, // 56: carillon.v1.ExportRunsRequest.to:type_name -> google.protobuf.Timestamp
+	0,  // 57: carillon.v1.ExportRunsResponse.run:type_name -> carillon.v1.Run
+	0,  // 58: carillon.v1.MoveRunResponse.run:type_name -> carillon.v1.Run
+	0,  // 59: carillon.v1.ExplainRunResponse.run:type_name -> carillon.v1.Run
+	41, // 60: carillon.v1.ExplainRunResponse.now:type_name -> google.protobuf.Timestamp
+	38, // 61: carillon.v1.ExplainRunResponse.blocked_by:type_name -> carillon.v1.RunBlock
+	37, // 62: carillon.v1.ExplainRunResponse.would_start:type_name -> carillon.v1.StartEstimate
+	41, // 63: carillon.v1.StartEstimate.p50:type_name -> google.protobuf.Timestamp
+	41, // 64: carillon.v1.StartEstimate.p90:type_name -> google.protobuf.Timestamp
+	41, // 65: carillon.v1.RunBlock.until:type_name -> google.protobuf.Timestamp
+	9,  // 66: carillon.v1.RunService.GetRun:input_type -> carillon.v1.GetRunRequest
+	11, // 67: carillon.v1.RunService.ListRuns:input_type -> carillon.v1.ListRunsRequest
+	13, // 68: carillon.v1.RunService.ReportRun:input_type -> carillon.v1.ReportRunRequest
+	7,  // 69: carillon.v1.RunService.GetRunLogs:input_type -> carillon.v1.GetRunLogsRequest
+	15, // 70: carillon.v1.RunService.CancelRun:input_type -> carillon.v1.CancelRunRequest
+	18, // 71: carillon.v1.RunService.CancelRuns:input_type -> carillon.v1.CancelRunsRequest
+	35, // 72: carillon.v1.RunService.ExplainRun:input_type -> carillon.v1.ExplainRunRequest
+	21, // 73: carillon.v1.RunService.UpdateRun:input_type -> carillon.v1.UpdateRunRequest
+	33, // 74: carillon.v1.RunService.MoveRun:input_type -> carillon.v1.MoveRunRequest
+	23, // 75: carillon.v1.RunService.RetryRun:input_type -> carillon.v1.RetryRunRequest
+	26, // 76: carillon.v1.RunService.RedriveRuns:input_type -> carillon.v1.RedriveRunsRequest
+	39, // 77: carillon.v1.RunService.RedeliverWebhooks:input_type -> carillon.v1.RedeliverWebhooksRequest
+	29, // 78: carillon.v1.RunService.WatchRuns:input_type -> carillon.v1.WatchRunsRequest
+	31, // 79: carillon.v1.RunService.ExportRuns:input_type -> carillon.v1.ExportRunsRequest
+	10, // 80: carillon.v1.RunService.GetRun:output_type -> carillon.v1.GetRunResponse
+	12, // 81: carillon.v1.RunService.ListRuns:output_type -> carillon.v1.ListRunsResponse
+	14, // 82: carillon.v1.RunService.ReportRun:output_type -> carillon.v1.ReportRunResponse
+	8,  // 83: carillon.v1.RunService.GetRunLogs:output_type -> carillon.v1.GetRunLogsResponse
+	16, // 84: carillon.v1.RunService.CancelRun:output_type -> carillon.v1.CancelRunResponse
+	19, // 85: carillon.v1.RunService.CancelRuns:output_type -> carillon.v1.CancelRunsResponse
+	36, // 86: carillon.v1.RunService.ExplainRun:output_type -> carillon.v1.ExplainRunResponse
+	22, // 87: carillon.v1.RunService.UpdateRun:output_type -> carillon.v1.UpdateRunResponse
+	34, // 88: carillon.v1.RunService.MoveRun:output_type -> carillon.v1.MoveRunResponse
+	24, // 89: carillon.v1.RunService.RetryRun:output_type -> carillon.v1.RetryRunResponse
+	27, // 90: carillon.v1.RunService.RedriveRuns:output_type -> carillon.v1.RedriveRunsResponse
+	40, // 91: carillon.v1.RunService.RedeliverWebhooks:output_type -> carillon.v1.RedeliverWebhooksResponse
+	30, // 92: carillon.v1.RunService.WatchRuns:output_type -> carillon.v1.WatchRunsResponse
+	32, // 93: carillon.v1.RunService.ExportRuns:output_type -> carillon.v1.ExportRunsResponse
+	80, // [80:94] is the sub-list for method output_type
+	66, // [66:80] is the sub-list for method input_type
+	66, // [66:66] is the sub-list for extension type_name
+	66, // [66:66] is the sub-list for extension extendee
+	0,  // [0:66] is the sub-list for field type_name
 }
 
 func init() { file_carillon_v1_run_proto_init() }
@@ -4304,6 +4331,7 @@ func file_carillon_v1_run_proto_init() {
 	if File_carillon_v1_run_proto != nil {
 		return
 	}
+	file_carillon_v1_event_proto_init()
 	file_carillon_v1_result_proto_init()
 	file_carillon_v1_run_proto_msgTypes[0].OneofWrappers = []any{}
 	file_carillon_v1_run_proto_msgTypes[7].OneofWrappers = []any{}
