@@ -51,7 +51,7 @@ func (in *PublishInput) complete(p *topic.Publication, by string) error {
 	checkID(&c, "request_id", in.RequestID)
 	switch n := len(p.Events); {
 	case n == 0:
-		c.Note("events", "is empty", "give 1 to 1000 events, or the fields of one")
+		c.Note("events", "is empty", fmt.Sprintf("give 1 to %d events, or the fields of one", topic.MaxPublished))
 	case n > topic.MaxPublished:
 		c.Note("events", fmt.Sprintf("has %d events, more than %d", n, topic.MaxPublished), "publish them in several requests")
 		return c.Err()
@@ -95,10 +95,10 @@ func checkEvent(c *schedule.Collect, e *topic.Event, field func(string) string) 
 	case strings.HasPrefix(e.Topic, topic.ReservedPrefix):
 		c.Add(field("topic"), e.Topic, "begins with "+topic.ReservedPrefix+", which is kept for Carillon", "use another topic")
 	}
-	checkEventText(c, field("event_id"), e.EventID)
-	checkEventText(c, field("source"), e.Source)
-	checkEventText(c, field("type"), e.Type)
-	checkEventText(c, field("subject"), e.Subject)
+	checkEventText(c, field, "event_id", e.EventID)
+	checkEventText(c, field, "source", e.Source)
+	checkEventText(c, field, "type", e.Type)
+	checkEventText(c, field, "subject", e.Subject)
 	if !e.Time.IsZero() && (e.Time.Before(schedule.MinTime) || !e.Time.Before(schedule.MaxTime)) {
 		c.Add(field("time"), e.Time.Format(time.RFC3339), "is outside 1970 to 2099", "")
 	}
@@ -121,9 +121,9 @@ func checkEvent(c *schedule.Collect, e *topic.Event, field func(string) string) 
 	e.DataHash = hash
 }
 
-func checkEventText(c *schedule.Collect, field, text string) {
+func checkEventText(c *schedule.Collect, field func(string) string, name, text string) {
 	if len(text) > topic.MaxEventID || !utf8.ValidString(text) || strings.ContainsFunc(text, isControl) {
-		c.Add(field, text, fmt.Sprintf("is over %d bytes, not UTF-8, or holds control characters", topic.MaxEventID), "")
+		c.Add(field(name), text, fmt.Sprintf("is over %d bytes, not UTF-8, or holds control characters", topic.MaxEventID), "")
 	}
 }
 
