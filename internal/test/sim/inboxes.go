@@ -1,0 +1,439 @@
+package sim
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/topic"
+	"github.com/carillon/carillon/launcher"
+)
+
+// The checker's own rules of events and inboxes: nothing here may use package ledger, or the functions
+// of package topic.
+
+// inboxWatch has the events, and what consumers have of them.
+type inboxWatch struct {
+	published map[string]*topic.Event // by name
+	bySeq     map[int64]*topic.Event
+	last      map[string]*topic.Event          // by publisher
+	inboxes   map[string]map[int64]topic.Entry // by consumer and event
+	batches   map[schedule.Key][]int64         // the events of each run
+	roots     map[schedule.Key]schedule.Key    // the first attempt of each run with events
+	refused   map[string]time.Duration         // consumers whose run was skipped, and when
+	wakeRows  map[string]time.Time
+	wanting   map[string]time.Duration // consumers that are to be looked at, and since when
+	fresh     []*topic.Event           // of the current transaction
+	writes    []entryWrite             // likewise
+	claimAt   time.Time                // the instant of the current claim
+}
+
+type entryWrite struct {
+	term          *schedule.Term
+	before, after *topic.Entry
+}
+
+func (e *entryWrite) entry() *topic.Entry {
+	if e.after != nil {
+		return e.after
+	}
+	return e.before
+}
+
+func newInboxWatch() inboxWatch {
+	return inboxWatch{
+		published: make(map[string]*topic.Event), bySeq: make(map[int64]*topic.Event), last: make(map[string]*topic.Event),
+		inboxes: make(map[string]map[int64]topic.Entry), batches: make(map[schedule.Key][]int64), roots: make(map[schedule.Key]schedule.Key),
+		refused: make(map[string]time.Duration), wakeRows: make(map[string]time.Time), wanting: make(map[string]time.Duration),
+	}
+}
+
+func eventName(user string, e *topic.Event) string {
+	return strings.Join([]string{user, e.Topic, e.Source, e.EventID}, "\x00")
+}
+
+// publishedNew: a name is published once, and the events of a publisher in its order.
+func (l *ledgerWatch) publishedNew(e *topic.Event) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	name := eventName(e.UserID, e)
+	if l.published[name] != nil {
+		l.violation("event %s of topic %s was published twice", e.EventID, e.Topic)
+	}
+	if before := l.last[e.Subject]; before != nil && (e.Seq <= before.Seq || e.Type <= before.Type) {
+		l.violation("event %s of %s has number %d, after %s with number %d", e.Type, e.Subject, e.Seq, before.Type, before.Seq)
+	}
+	l.log.say(l.elapsed(), "event %d: %s of %s, %s", e.Seq, e.EventID, e.Topic, e.UserID)
+	l.published[name], l.bySeq[e.Seq], l.last[e.Subject] = e, e, e
+	l.fresh = append(l.fresh, e)
+}
+
+// entryWritten notes a write of an inbox. It is checked by the state after its transaction.
+func (l *ledgerWatch) entryWritten(term *schedule.Term, before, after *topic.Entry) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.writes = append(l.writes, entryWrite{term, before, after})
+}
+
+// wakeWritten notes a wake row.
+func (l *ledgerWatch) wakeWritten(scheduleID string, when time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.wakeRows[scheduleID] = when
+}
+
+// eventsCommitted checks what a transaction did to events and inboxes.
+func (l *ledgerWatch) eventsCommitted(at time.Duration) {
+	writes, fresh := l.writes, l.fresh
+	l.writes, l.fresh = nil, nil
+	slices.SortFunc(writes, func(a, b entryWrite) int {
+		return cmp.Or(cmp.Compare(a.entry().ScheduleID, b.entry().ScheduleID), cmp.Compare(a.entry().Seq, b.entry().Seq))
+	})
+	for _, e := range fresh {
+		l.reaches(e, writes)
+	}
+	taken := make(map[schedule.Key][]int64)
+	for i := range writes {
+		l.entryMoved(at, &writes[i])
+		e := writes[i].entry()
+		if l.inboxes[e.ScheduleID] == nil {
+			l.inboxes[e.ScheduleID] = make(map[int64]topic.Entry)
+		}
+		if writes[i].after == nil {
+			delete(l.inboxes[e.ScheduleID], e.Seq)
+			continue
+		}
+		l.inboxes[e.ScheduleID][e.Seq] = *e
+		if b := writes[i].before; b != nil && e.State == topic.Reserved && b.Run != e.Run {
+			taken[e.Run] = append(taken[e.Run], e.Seq)
+		}
+	}
+	for _, key := range slices.SortedFunc(maps.Keys(taken), func(a, b schedule.Key) int { return slices.Compare(a[:], b[:]) }) {
+		l.batch(key, taken[key])
+	}
+	for _, id := range sorted(l.inboxes) {
+		l.waitsForLook(id)
+	}
+}
+
+// waitsForLook: what is reserved has an open run, and what is pending a wake row, or an open run of the
+// consumer that will write one.
+func (l *ledgerWatch) waitsForLook(id string) {
+	pending, reserved := 0, 0
+	for _, e := range l.inboxes[id] {
+		switch e.State {
+		case topic.Pending:
+			pending++
+		case topic.Reserved:
+			reserved++
+			if h := l.rows[e.Run]; h == nil || h.gone || ended(h.row.Status) {
+				l.violation("event %d is reserved for %s by run %.12s, which is not open", e.Seq, id, e.Run)
+			}
+		}
+	}
+	if pending > 0 && reserved == 0 && l.wakeRows[id].IsZero() {
+		l.violation("%d events of %s are pending without a wake row", pending, id)
+		l.wakeRows[id] = schedule.MaxTime // said once
+	}
+}
+
+// subscribes reports whether a consumer names a topic.
+func subscribes(s *schedule.Schedule, name string) bool {
+	return slices.ContainsFunc(s.Consume.Topics, func(of string) bool {
+		before, prefix := strings.CutSuffix(of, "*")
+		return of == name || prefix && strings.HasPrefix(name, before)
+	})
+}
+
+// reaches: each consumer of the topic has the event from its publish on, and nobody else has.
+func (l *ledgerWatch) reaches(e *topic.Event, writes []entryWrite) {
+	var want, got []string
+	for _, id := range sorted(l.lives) {
+		if row := &l.lives[id].row; row.Alive() && row.UserID == e.UserID && subscribes(row, e.Topic) {
+			want = append(want, id)
+		}
+	}
+	for i := range writes {
+		if w := &writes[i]; w.before == nil && w.after.Seq == e.Seq {
+			got = append(got, w.after.ScheduleID)
+		}
+	}
+	if !slices.Equal(want, got) || e.Fanout != len(want) {
+		l.violation("event %d of topic %s went to %v (%d), and its consumers are %v", e.Seq, e.Topic, got, e.Fanout, want)
+	}
+}
+
+// entryMoved: an entry goes from pending to a run, to its next attempts and to one end, and each step is
+// true.
+func (l *ledgerWatch) entryMoved(at time.Duration, w *entryWrite) {
+	before, after := w.before, w.after
+	so := false
+	switch {
+	case before == nil:
+		so = after.State == topic.Pending && after.Round == 1 && after.Attempts == 0 && slices.ContainsFunc(sorted(l.published), func(name string) bool { return l.published[name].Seq == after.Seq })
+	case before.State.Ended():
+		so = after == nil
+	case after == nil:
+	case before.State == topic.Pending && after.State == topic.Reserved:
+		so = l.mayTake(at, w)
+	case before.State == topic.Pending && after.State == topic.Skipped:
+		so = w.term == nil && after.Reason == topic.ReasonDeleted || l.skipped(at, after)
+	case before.State == topic.Reserved:
+		so = l.endedWith(at, before, after)
+	}
+	if !so {
+		l.violation("entry of event %d for %s: from %+v to %+v, which is not so", w.entry().Seq, w.entry().ScheduleID, before, after)
+	}
+}
+
+// mayTake: a new run takes an event for a consumer that lives, names the topic and is not paused.
+func (l *ledgerWatch) mayTake(at time.Duration, w *entryWrite) bool {
+	row, h := &l.lives[w.after.ScheduleID].row, l.rows[w.after.Run]
+	paused := row.Pause.Paused && (row.Pause.Until.IsZero() || row.Pause.Until.After(l.began.Add(at)))
+	return w.term != nil && h != nil && h.planned == at && h.row.Trigger == schedule.TriggerEvent && h.row.ScheduleID == row.ScheduleID && h.row.Revision == row.Revision &&
+		row.Alive() && !paused && subscribes(row, l.bySeq[w.after.Seq].Topic)
+}
+
+// skipped: an event ends without a run if its consumer is deleted, or names its topic no more.
+func (l *ledgerWatch) skipped(at time.Duration, e *topic.Entry) bool {
+	f := l.lives[e.ScheduleID]
+	switch e.Reason {
+	case topic.ReasonDeleted:
+		l.coverage.situations[eventOfDeleted].Add(1)
+		return !f.row.Alive() || f.created == at
+	case topic.ReasonUnsubscribed:
+		l.coverage.situations[eventOfNobody].Add(1)
+		return f.row.Alive() && !subscribes(&f.row, l.bySeq[e.Seq].Topic)
+	}
+	return false
+}
+
+// endedWith: the end of a run says what comes of its events, in the same transaction.
+func (l *ledgerWatch) endedWith(at time.Duration, before, after *topic.Entry) bool {
+	h := l.rows[before.Run]
+	if h == nil || !ended(h.row.Status) || h.completed != at {
+		return false
+	}
+	if next := l.rows[successorKey(before.Run, l.automaticName(h))]; next != nil && next.planned == at {
+		l.coverage.situations[eventsOfNext].Add(1)
+		return after.State == topic.Reserved && after.Run == next.row.Key
+	}
+	switch after.State {
+	case topic.Consumed:
+		l.coverage.situations[eventConsumed].Add(1)
+		return h.row.Status == schedule.StatusSuccess && after.Run == before.Run
+	case topic.Dead:
+		if after.Reason == topic.ReasonCancelled {
+			l.coverage.situations[eventCancelled].Add(1)
+			return h.row.Status == schedule.StatusCancelled
+		}
+		l.coverage.situations[eventDead].Add(1)
+		return h.row.Status == schedule.StatusFailed && after.Reason == topic.ReasonFailed
+	case topic.Skipped:
+		return h.row.Status == schedule.StatusCancelled && h.row.Reason == schedule.ReasonDeleted && after.Reason == topic.ReasonDeleted
+	case topic.Pending:
+		l.coverage.situations[eventsReturned].Add(1)
+		if h.row.Reason != schedule.ReasonPaused {
+			l.refused[after.ScheduleID] = at
+		}
+		return h.row.Status == schedule.StatusSkipped && after.Run.IsZero()
+	}
+	return false
+}
+
+// batch: a run has the oldest pending events of its consumer, as many as it may, and the next attempt
+// has those of the one before.
+func (l *ledgerWatch) batch(key schedule.Key, seqs []int64) {
+	h := l.rows[key]
+	if of, retry := l.batches[h.row.RetryOf]; retry {
+		l.roots[key] = l.roots[h.row.RetryOf]
+		if l.batches[key] = of; !slices.Equal(of, seqs) {
+			l.violation("run %.12s has the events %v, and the attempt before it had %v", key, seqs, of)
+		}
+		return
+	}
+	l.batches[key], l.roots[key] = seqs, key
+	most, left := int(l.lives[h.row.ScheduleID].row.Consume.MaxEvents), 0
+	for seq, e := range l.inboxes[h.row.ScheduleID] {
+		if e.State != topic.Pending {
+			continue
+		}
+		if left++; seq < seqs[len(seqs)-1] {
+			l.violation("run %.12s has taken event %d, and event %d, which is older, is pending", key, seqs[len(seqs)-1], seq)
+		}
+	}
+	if len(seqs) > most || len(seqs) < most && left > 0 {
+		l.violation("run %.12s has %d events of at most %d, and %d are left", key, len(seqs), most, left)
+	}
+	if len(seqs) > 1 {
+		l.coverage.situations[eventsInOne].Add(1)
+	}
+	if left > 0 {
+		l.coverage.situations[eventsLeft].Add(1)
+	}
+}
+
+// getsEvents: a call has the events that its run has taken, as they were published, and the digest of
+// their names.
+func (l *ledgerWatch) getsEvents(call *launcher.Call) {
+	seqs, has := l.batches[call.Key]
+	if b := call.Events; !has || b == nil {
+		if has || b != nil || call.Trigger == schedule.TriggerEvent {
+			l.violation("the executor is called for %s run_at %s with events %+v, and its run has %v", call.ScheduleID, l.at(call.ScheduledFor), b, seqs)
+		}
+		return
+	}
+	var got []int64
+	names := ""
+	for i := range call.Events.Events {
+		e := &call.Events.Events[i]
+		got = append(got, e.Seq)
+		if is := l.bySeq[e.Seq]; is == nil || eventName(is.UserID, is) != eventName(is.UserID, &e.Event) || string(is.Data) != string(e.Data) {
+			l.violation("the executor gets event %d as %+v, and it was published as %+v", e.Seq, e, is)
+		}
+		names += strings.Join([]string{e.Topic, e.Source, e.EventID, "1", ""}, "\x00")
+	}
+	if b := call.Events; !slices.Equal(got, seqs) || b.Count != len(seqs) || b.Root != l.roots[call.Key] || b.Digest != sha256.Sum256([]byte(names)) {
+		l.violation("the executor gets the events %v of run %.12s as %d of root %.12s, and the run has %v", got, call.Key, b.Count, b.Root, seqs)
+	}
+}
+
+// claimsAt is the instant of a claim that comes now. It may have waited since.
+func (l *ledgerWatch) claimsAt(now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.claimAt = now
+}
+
+// consumersFirst: while the wake row of a consumer of an overlap key is due, or its run, no run of a
+// schedule starts under the key, unless a next attempt is due: that goes before new events, even if it
+// ends in the same claim. What became due after the instant of the claim does not count.
+func (l *ledgerWatch) consumersFirst(r *schedule.Run) {
+	now, asked := time.Now(), l.claimAt
+	comes := false // a run of the key that a look waits for
+	for _, h := range l.order {
+		o := &h.row
+		comes = comes || o.OverlapKey == r.OverlapKey && l.automatic(o) && h.completed == l.elapsed()
+		if o.OverlapKey != r.OverlapKey || o.Key == r.Key || h.gone || o.Status != schedule.StatusPlanned || l.held(h, now) || o.FireAt.After(now) {
+			continue
+		}
+		comes = comes || o.Trigger == schedule.TriggerEvent || l.automatic(o)
+		if r.Trigger == schedule.TriggerEvent {
+			l.coverage.situations[consumerFirst].Add(1)
+		} else if o.Trigger == schedule.TriggerEvent && !o.FireAt.After(asked) && !l.pausedLately(o.ScheduleID, now) {
+			l.violation("%s run_at %s started before the run of consumer %s", r.ScheduleID, l.at(r.RunAt), o.ScheduleID)
+		}
+	}
+	if comes || r.Trigger == schedule.TriggerEvent || l.automatic(r) {
+		return
+	}
+	for _, id := range sorted(l.inboxes) {
+		f, when := l.lives[id], l.wakeRows[id]
+		if f.row.UserID+"/"+f.row.OverlapKey == r.OverlapKey && l.pendingOf(id) > 0 && l.takes(id, now) && !when.IsZero() && !when.After(asked) {
+			l.violation("%s run_at %s started at %s while %d events are pending for consumer %s, to be looked at since %s", r.ScheduleID, l.at(r.RunAt), l.at(asked), l.pendingOf(id), id, l.at(when))
+		}
+	}
+}
+
+// pausedLately: a consumer is paused, or was a moment ago.
+func (l *ledgerWatch) pausedLately(id string, now time.Time) bool {
+	p := l.lives[id].row.Pause
+	return p.Paused && (p.Until.IsZero() || p.Until.After(now.Add(-l.profile.maxSkew-time.Second)))
+}
+
+// takes reports whether a consumer is to take events now: it lives, is not paused, has no open run, and
+// none was skipped within the last minute.
+func (l *ledgerWatch) takes(id string, now time.Time) bool {
+	at, was := l.refused[id]
+	for _, e := range l.inboxes[id] {
+		if e.State == topic.Reserved { // the end of its run is also the next look
+			return false
+		}
+	}
+	return l.lives[id].row.Alive() && !l.pausedLately(id, now) && (!was || l.elapsed() > at+time.Minute+time.Second+l.profile.maxSkew)
+}
+
+// pendingOf counts what a consumer has pending.
+func (l *ledgerWatch) pendingOf(id string) (n int) {
+	for _, e := range l.inboxes[id] {
+		if e.State == topic.Pending {
+			n++
+		}
+	}
+	return n
+}
+
+// unserved are the consumers that wait for a look, and for nothing that their users did. The entries of
+// a deleted one wait for it too.
+func (l *ledgerWatch) unserved(now time.Time) (ids []string) {
+	for _, id := range sorted(l.inboxes) {
+		f := l.lives[id]
+		forGood := f.row.Alive() && f.row.Pause.Paused && f.row.Pause.Until.IsZero()
+		if l.pendingOf(id) > 0 && !forGood && !slices.ContainsFunc(l.order, func(h *history) bool {
+			return h.row.OverlapKey == f.row.UserID+"/"+f.row.OverlapKey && !h.gone && !ended(h.row.Status) && l.keptByQueue(h)
+		}) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// wakesInTime: once all is calm, a consumer that may take events is looked at within two ticks.
+func (w *world) wakesInTime() {
+	l := w.watch
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now, at := time.Now(), w.elapsed()
+	for _, id := range sorted(l.inboxes) {
+		since, wants := l.wanting[id]
+		switch {
+		case at < w.profile.faulty+15*time.Second || l.pendingOf(id) == 0 || !l.takes(id, now) || l.busy(id, now):
+			delete(l.wanting, id)
+		case !wants:
+			l.wanting[id] = at
+		case at-since > 3*time.Second:
+			w.violation("consumer %s has %d pending events, nothing is in its way since +%s, and nobody looks", id, l.pendingOf(id), since)
+			l.wanting[id] = w.profile.faulty + calmAfter // said once
+		}
+	}
+}
+
+// busy reports whether a run is in flight under the overlap key of a consumer, or comes first.
+func (l *ledgerWatch) busy(id string, now time.Time) bool {
+	key := l.lives[id].row.UserID + "/" + l.lives[id].row.OverlapKey
+	return slices.ContainsFunc(l.order, func(h *history) bool {
+		planned := h.row.Status == schedule.StatusPlanned && (h.row.FireAt.After(now.Add(time.Second)) || l.held(h, now))
+		return h.row.OverlapKey == key && !h.gone && !ended(h.row.Status) && (!planned || h.row.Queue.No != 0)
+	})
+}
+
+// eventsOver: at the end a run that succeeded has consumed its events, and readers see what was written.
+func (w *world) eventsOver() {
+	l := w.watch
+	for key, seqs := range l.batches {
+		h := l.rows[key]
+		for _, seq := range seqs {
+			e, there := l.inboxes[h.row.ScheduleID][seq]
+			if consumed := e.State == topic.Consumed && e.Run == key; there && consumed != (h.row.Status == schedule.StatusSuccess) {
+				w.violation("event %d is %s for %s by run %.12s, and run %.12s of it is %s", seq, e.State, h.row.ScheduleID, e.Run, key, h.row.Status)
+			}
+		}
+	}
+	for _, id := range sorted(l.inboxes) {
+		found, err := w.ledger.ListInbox(context.Background(), topic.InboxFilter{ScheduleID: id, Limit: 1000})
+		if err != nil || len(found) != len(l.inboxes[id]) && len(found) < 1000 {
+			w.violation("the inbox of %s is read as %d entries (%v), and has %d", id, len(found), err, len(l.inboxes[id]))
+		}
+		for i := range found {
+			if got, is := found[i].Entry, l.inboxes[id][found[i].Seq]; fmt.Sprint(got) != fmt.Sprint(is) {
+				w.violation("an entry of %s is read as %+v, and is %+v", id, got, is)
+			}
+		}
+	}
+}
