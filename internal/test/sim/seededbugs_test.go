@@ -31,7 +31,7 @@ type seededBug struct {
 func worldMutants() []seededBug {
 	return slices.Concat(
 		mutants, queueMutants, slotQueueMutants, slotGroupMutants,
-		reservationMutants, estimateMutants, uniqueMutants, fairMutants, pullMutants, orderedMutants, resultMutants, minuteMutants, cancelMutants, coalesceMutants,
+		reservationMutants, estimateMutants, uniqueMutants, fairMutants, pullMutants, orderedMutants, resultMutants, minuteMutants, cancelMutants, coalesceMutants, eventMutants,
 	)
 }
 

@@ -107,8 +107,8 @@ func (w *world) upsert(id string, d dice) {
 		a.definition = w.consumer(id, d)
 	} else {
 		a.definition = w.definition(id, d)
-		w.drawGrant(&a, d.of(13))
 	}
+	w.drawGrant(&a, d.of(13))
 	w.ask(a)
 }
 
