@@ -363,8 +363,11 @@ func (l *ledgerWatch) cancelled(key schedule.Key, err error) {
 	l.coverage.situations[retryCancelled].Add(1)
 }
 
-// pausedRetries notes that a pause has found automatic retries.
+// pausedRetries notes that a pause has found automatic retries, or events.
 func (l *ledgerWatch) pausedRetries(s *schedule.Schedule) {
+	if s.Pause.Paused && l.pendingOf(s.ScheduleID) > 0 {
+		l.coverage.situations[consumerPaused].Add(1)
+	}
 	for _, h := range l.order {
 		if s.Pause.Paused && h.row.ScheduleID == s.ScheduleID && h.row.Status == schedule.StatusPlanned && l.automatic(&h.row) {
 			l.coverage.situations[retryHeld].Add(1)
