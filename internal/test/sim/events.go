@@ -128,7 +128,7 @@ func (l *ledgerWatch) publishAnswered(p *publication, results []topic.Published,
 		}
 		differs := string(is.Data) != string(p.events[i].Data)
 		mine := is.Subject == p.by && is.Type == p.events[i].Type
-		if got.Seq != is.Seq || got.Fanout != is.Fanout || got.Differs != differs || got.Duplicate && mine && p.calls == 1 && !p.known[i] || !got.Duplicate && !mine {
+		if got.Seq != is.Seq || got.Fanout != is.Fanout || got.Differs != differs || got.Duplicate && mine && p.calls == 1 && !p.known[i] || !got.Duplicate && !mine || got.Differs && p.strict {
 			l.violation("event %s of %s is answered with %+v, was there before: %t, and is %+v", p.events[i].EventID, p.by, got, p.known[i], is)
 		}
 		if got.Duplicate {

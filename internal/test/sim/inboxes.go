@@ -20,6 +20,7 @@ import (
 type inboxWatch struct {
 	published map[string]*topic.Event // by name
 	bySeq     map[int64]*topic.Event
+	cameAt    map[int64]time.Duration          // when each event was published
 	last      map[string]*topic.Event          // by publisher
 	inboxes   map[string]map[int64]topic.Entry // by consumer and event
 	batches   map[schedule.Key][]int64         // the events of each run
@@ -46,7 +47,7 @@ func (e *entryWrite) entry() *topic.Entry {
 
 func newInboxWatch() inboxWatch {
 	return inboxWatch{
-		published: make(map[string]*topic.Event), bySeq: make(map[int64]*topic.Event), last: make(map[string]*topic.Event),
+		published: make(map[string]*topic.Event), bySeq: make(map[int64]*topic.Event), cameAt: make(map[int64]time.Duration), last: make(map[string]*topic.Event),
 		inboxes: make(map[string]map[int64]topic.Entry), batches: make(map[schedule.Key][]int64), roots: make(map[schedule.Key]schedule.Key),
 		refused: make(map[string]time.Duration), wakeRows: make(map[string]time.Time), wanting: make(map[string]time.Duration),
 	}
@@ -69,6 +70,7 @@ func (l *ledgerWatch) publishedNew(e *topic.Event) {
 	}
 	l.log.say(l.elapsed(), "event %d: %s of %s, %s", e.Seq, e.EventID, e.Topic, e.UserID)
 	l.published[name], l.bySeq[e.Seq], l.last[e.Subject] = e, e, e
+	l.cameAt[e.Seq] = l.elapsed()
 	l.fresh = append(l.fresh, e)
 }
 
@@ -190,12 +192,14 @@ func (l *ledgerWatch) entryMoved(at time.Duration, w *entryWrite) {
 	}
 }
 
-// mayTake: a new run takes an event for a consumer that lives, names the topic and is not paused.
+// mayTake: a new run takes an event for a consumer that lives, names the topic, is not paused, and was not
+// registered after the publish.
 func (l *ledgerWatch) mayTake(at time.Duration, w *entryWrite) bool {
-	row, h := &l.lives[w.after.ScheduleID].row, l.rows[w.after.Run]
+	f, h := l.lives[w.after.ScheduleID], l.rows[w.after.Run]
+	row := &f.row
 	paused := row.Pause.Paused && (row.Pause.Until.IsZero() || row.Pause.Until.After(l.began.Add(at)))
 	return w.term != nil && h != nil && h.planned == at && h.row.Trigger == schedule.TriggerEvent && h.row.ScheduleID == row.ScheduleID && h.row.Revision == row.Revision &&
-		row.Alive() && !paused && subscribes(row, l.bySeq[w.after.Seq].Topic)
+		row.Alive() && !paused && subscribes(row, l.bySeq[w.after.Seq].Topic) && l.cameAt[w.after.Seq] >= f.created
 }
 
 // skipped: an event ends without a run if its consumer is deleted, or names its topic no more.
