@@ -8,7 +8,7 @@ var eventMutants = []seededBug{
 	{"a publish sets no wake", []edit{{
 		"internal/store/memory/events.go", `t.wakeConsumer(s.ScheduleID, p.Now)`, `_ = s`,
 	}}},
-	{"a consumer whose run was refused waits for ever", []edit{{
+	{"a consumer whose run was refused is not looked at again", []edit{{
 		"internal/ledger/wake.go", `again := now.Add(refusedFor)`, `again := now.Add(1000 * refusedFor)`,
 	}}},
 	{"a takeover does not load wake rows", []edit{{
