@@ -58,7 +58,7 @@ func (s *start) load(sent bool) {
 // events loads what the run of a consumer has taken; nil: it is another run. What a run has never
 // changes, so a redelivery is the same request.
 func (s *start) events(ctx context.Context) (*topic.Batch, error) {
-	if !s.req.Trigger.MayHaveEvents() {
+	if !s.req.Trigger.MayHaveEvents() || s.req.InQueue { // a consumer has no queue
 		return nil, nil
 	}
 	events, err := s.store.EventsOf(ctx, s.req.Key)

@@ -7,8 +7,8 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// addRecent adds how the newest runs of each schedule ended.
-func (r *Registrar) addRecent(ctx context.Context, views []View) error {
+// addRecent adds how the newest runs of each schedule ended, up to limit.
+func (r *Registrar) addRecent(ctx context.Context, views []View, limit int) error {
 	if r.recent == nil || len(views) == 0 {
 		return nil
 	}
@@ -16,7 +16,7 @@ func (r *Registrar) addRecent(ctx context.Context, views []View) error {
 	for i := range views {
 		ids[i] = views[i].Schedule.ScheduleID
 	}
-	recent, err := r.recent.RecentOutcomes(ctx, ids, schedule.RecentOutcomes)
+	recent, err := r.recent.RecentOutcomes(ctx, ids, limit)
 	if err != nil {
 		return err
 	}

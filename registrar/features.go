@@ -34,14 +34,13 @@ var newFeatures = []newFeature{
 
 // checkFeatures refuses schedules while a process runs that does not know what they use.
 func (r *Registrar) checkFeatures(ctx context.Context, all *upserts) error {
+	var used []usedFeature
 	for _, f := range newFeatures {
 		if at := slices.IndexFunc(all.definitions, func(d schedule.Definition) bool { return f.uses(&d) }); at >= 0 {
-			if err := r.checkProcesses(ctx, f.name, fmt.Sprintf("schedule %s has %s", schedule.Quote(all.definitions[at].ScheduleID), f.what)); err != nil {
-				return err
-			}
+			used = append(used, usedFeature{f.name, fmt.Sprintf("schedule %s has %s", schedule.Quote(all.definitions[at].ScheduleID), f.what)})
 		}
 	}
-	return nil
+	return r.checkProcesses(ctx, used...)
 }
 
 // checkPolicyKnown refuses a run that is to have another overlap policy than its schedule.
@@ -49,23 +48,32 @@ func (r *Registrar) checkPolicyKnown(ctx context.Context, p schedule.OverlapPoli
 	if p != schedule.OverlapCoalesce {
 		return nil
 	}
-	return r.checkProcesses(ctx, schedule.FeatureEvents, "the run is to have overlap_policy coalesce")
+	return r.checkProcesses(ctx, usedFeature{schedule.FeatureEvents, "the run is to have overlap_policy coalesce"})
 }
 
-// checkProcesses refuses a change while a worker or launcher runs that lacks a feature.
-func (r *Registrar) checkProcesses(ctx context.Context, feature, what string) error {
-	if r.instances == nil {
+// usedFeature is a feature that a change uses.
+type usedFeature struct {
+	name string // of schedule.Features
+	what string // what of the change uses it, as a clause
+}
+
+// checkProcesses refuses a change while a worker or launcher runs that lacks one of the features.
+func (r *Registrar) checkProcesses(ctx context.Context, used ...usedFeature) error {
+	if r.instances == nil || len(used) == 0 {
 		return nil
 	}
 	instances, err := r.instances.Instances(ctx, seenLately)
 	if err != nil {
 		return fmt.Errorf("look for processes of older releases: %w", err)
 	}
-	for i := range instances {
-		p := &instances[i]
-		if (p.Has("worker") || p.Has("launcher")) && !slices.Contains(p.Features, feature) {
+	for _, u := range used {
+		lacks := func(p schedule.Instance) bool {
+			return (p.Has("worker") || p.Has("launcher")) && !slices.Contains(p.Features, u.name)
+		}
+		if i := slices.IndexFunc(instances, lacks); i >= 0 {
+			p := &instances[i]
 			return schedule.Explain(schedule.ErrPrecondition, "%s, which process %s (%s, release %s) does not know; upgrade or stop it, and try again a minute later",
-				what, p.ID, p.Host, p.Version)
+				u.what, p.ID, p.Host, p.Version)
 		}
 	}
 	return nil

@@ -47,7 +47,7 @@ func (r *Registrar) ListUpcoming(ctx context.Context, f schedule.ScheduleFilter)
 	for i := range found {
 		views[i] = view(&found[i].Schedule, f.Now)
 	}
-	if err := r.addRecent(ctx, views); err != nil {
+	if err := r.addRecent(ctx, views, schedule.RecentOutcomes); err != nil {
 		return nil, err
 	}
 	out := make([]UpcomingView, len(found))

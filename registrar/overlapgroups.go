@@ -112,20 +112,17 @@ func (r *Registrar) overlapGroup(ctx context.Context, key string) (g OverlapGrou
 	if err != nil {
 		return g, err
 	}
-	ids := make([]string, len(rows))
+	g.WorkflowID = rows[0].WorkflowID
 	for i := range rows {
-		s := &rows[i]
-		ids[i] = s.ScheduleID
-		g.Schedules = append(g.Schedules, View{Schedule: s, NextRunAt: nextRunAt(s, now), Paused: s.Pause.Active(now)})
-		if i == 0 {
-			g.WorkflowID = s.WorkflowID
-		} else if g.WorkflowID != s.WorkflowID {
+		g.Schedules = append(g.Schedules, view(&rows[i], now))
+		if rows[i].WorkflowID != g.WorkflowID {
 			g.WorkflowID = ""
 		}
 	}
-	if err := r.recentOfOverlap(ctx, &g, ids); err != nil {
+	if err := r.addRecent(ctx, g.Schedules, schedule.MaxOverlapActivity); err != nil {
 		return g, err
 	}
+	g.addActivity()
 	if err := r.openOfOverlap(ctx, &g, key, now); err != nil {
 		return g, err
 	}
@@ -154,22 +151,14 @@ func (r *Registrar) schedulesOfOverlap(ctx context.Context, key string) (rows []
 	return rows, nil
 }
 
-// recentOfOverlap adds how the last runs ended, and what is wrong.
-func (r *Registrar) recentOfOverlap(ctx context.Context, g *OverlapGroup, ids []string) error {
-	if r.recent == nil {
-		return nil
-	}
-	recent, err := r.recent.RecentOutcomes(ctx, ids, schedule.MaxOverlapActivity)
-	if err != nil {
-		return err
-	}
+// addActivity adds how the last runs of the schedules ended, and what is wrong.
+func (g *OverlapGroup) addActivity() {
 	var worst *schedule.Failure
-	for i, id := range ids {
-		g.Schedules[i].Recent = recent[id]
-		for _, e := range recent[id].Outcomes {
-			g.Recent = append(g.Recent, OverlapActivity{id, e})
+	for _, v := range g.Schedules {
+		for _, e := range v.Recent.Outcomes {
+			g.Recent = append(g.Recent, OverlapActivity{v.Schedule.ScheduleID, e})
 		}
-		if f := recent[id].Failure; f != nil && (worst == nil || f.LastEndedAt.After(worst.LastEndedAt)) {
+		if f := v.Recent.Failure; f != nil && (worst == nil || f.LastEndedAt.After(worst.LastEndedAt)) {
 			worst = f
 		}
 	}
@@ -178,7 +167,6 @@ func (r *Registrar) recentOfOverlap(ctx context.Context, g *OverlapGroup, ids []
 	if worst != nil {
 		g.Issue = fmt.Sprintf("%s fails since %s: run %s ended %s", worst.ScheduleID, describe.Instant(worst.FirstEndedAt), worst.LastKey, worst.Reason.WithCode(worst.ErrorCode))
 	}
-	return nil
 }
 
 // openOfOverlap adds the runs in flight and those that wait.
@@ -206,10 +194,6 @@ func (r *Registrar) openOfOverlap(ctx context.Context, g *OverlapGroup, key stri
 			of.Waiting, waiting[row.Key] = append(of.Waiting, *row), row
 		}
 	}
-	slices.SortFunc(of.Waiting, func(a, b schedule.Run) int { return schedule.ByFireAt(&a, &b) })
-	slices.SortFunc(of.Due, func(a, b schedule.Run) int {
-		return cmp.Or(schedule.FalseFirst(a.Trigger.AfterOthers(), b.Trigger.AfterOthers()), cmp.Compare(b.Priority, a.Priority), schedule.ByFireAt(&a, &b))
-	})
 	order := ledger.OverlapOrder(of)
 	for i, k := range order[:min(len(order), schedule.MaxOverlapRuns)] {
 		g.Waiting = append(g.Waiting, WaitingRun{*waiting[k], g.why(order[:i], waiting)})
@@ -263,13 +247,12 @@ func (r *Registrar) RunOverlapGroup(ctx context.Context, in RunOverlapInput) (ru
 	if err := cmp.Or(c.Err(), err); err != nil {
 		return nil, false, err
 	}
-	rows, err := r.schedulesOfOverlap(ctx, key)
+	ids, err := r.overlaps.SchedulesOfOverlap(ctx, key, schedule.MaxOverlapSchedules)
 	if err != nil {
 		return nil, false, err
 	}
-	ids := make([]string, len(rows))
-	for i := range rows {
-		ids[i] = rows[i].ScheduleID
+	if len(ids) == 0 {
+		return nil, false, noOverlapGroup(key)
 	}
 	if runs, err = r.startedBy(ctx, ids, in.RequestID); len(runs) > 0 || err != nil {
 		return runs, true, err

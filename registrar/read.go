@@ -24,7 +24,7 @@ func (r *Registrar) Get(ctx context.Context, scheduleID string, n int) (GetResul
 		return GetResult{}, err
 	}
 	views := []View{view(s, now)}
-	if err := r.addRecent(ctx, views); err != nil {
+	if err := r.addRecent(ctx, views, schedule.RecentOutcomes); err != nil {
 		return GetResult{}, err
 	}
 	return GetResult{View: views[0], Preview: fires}, nil
@@ -70,7 +70,7 @@ func (r *Registrar) List(ctx context.Context, f schedule.ScheduleFilter) ([]View
 	for i := range rows {
 		out[i] = view(&rows[i], now)
 	}
-	return out, r.addRecent(ctx, out)
+	return out, r.addRecent(ctx, out, schedule.RecentOutcomes)
 }
 
 // Events lists a schedule's log, newest first, also after its deletion or if its row cannot be

@@ -188,8 +188,6 @@ type EventStore interface {
 	GetState(ctx context.Context, scheduleID string) (schedule.State, error)
 	// SetState replaces the state of a schedule if it has the revision; the zero value: it has another.
 	SetState(ctx context.Context, scheduleID string, revision int64, state json.RawMessage, now time.Time) (schedule.State, error)
-	// EventsOf returns what a run of a consumer has taken, in the order of the events; nil: it is none.
-	EventsOf(ctx context.Context, key schedule.Key) (*topic.Batch, error)
 }
 
 // ReservationStore stores reservations of dispatch queues.

@@ -51,6 +51,7 @@ func TestUsageErrorsExitWith2AndSayWhereToLook(t *testing.T) {
 		{name: "put without a DAG", args: []string{"workflow", "put", "w", "3"}, want: "-f FILE is required"},
 		{name: "deploy without a file", args: []string{"workflow", "deploy", "--user", "ada"}, want: "-f is required"},
 		{name: "deploy without an owner", args: []string{"workflow", "deploy", "-f", "x.json"}, want: "--user is required"},
+		{name: "data of an event next to a file", args: []string{"event", "publish", "a", "--data", "{}", "-f", "x.json"}, want: "--data and --file are both set"},
 		{name: "preview of nothing", args: []string{"preview"}, want: "give one of --cron, --every, --at, --schedule and --batch"},
 		{name: "preview of two rules", args: []string{"preview", "--cron", "@daily", "--every", "1h"}, want: "give only one of"},
 		{name: "preview of none at all", args: []string{"preview", "--cron", "@daily", "-n", "0"}, want: "--count 0 is not within 1 to 10000"},
@@ -121,6 +122,8 @@ func TestRefusedFieldsAreNamedAsTheyWereTyped(t *testing.T) {
 	if err := os.WriteFile(definition, []byte("cron_expr: '@daily'\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	events := filepath.Join(t.TempDir(), "events.json")
+	clitest.WriteFile(t, events, `{"event_id": "a"}`)
 	for _, tt := range []struct {
 		name, call string
 		answer     error
@@ -140,6 +143,31 @@ func TestRefusedFieldsAreNamedAsTheyWereTyped(t *testing.T) {
 			answer: refused("expires_ms: 500 must be greater than or equal to 1000 and less than or equal to 2592000000; leave it out", "delay_ms: 7 is not within 1000 to 60000", "priority: 1001 is not within -1000 to 1000"),
 			args:   []string{"enqueue", "gpu", "--workflow", "w", "--version", "1", "--expires", "500ms", "--in", "7ms", "--priority", "1001"},
 			want:   "\n  --expires: 500ms must be greater than or equal to 1s and less than or equal to 720h; leave it out\n  --in: 7ms is not within 1s to 1m\n  --priority: 1001 is not within -1000 to 1000\n",
+		},
+		{
+			name: "a duration with a fraction", call: "UpsertSchedule", answer: refused("interval_ms: 1500 (1.5s) is not whole seconds, and below 2500 (2.5s)"),
+			args: []string{"schedule", "upsert", "--id", "a", "--every", "1.5s"}, want: "\n  --every: 1.5s is not whole seconds, and below 2.5s\n",
+		},
+		{
+			name: "the fields of a consumer", call: "UpsertSchedule", answer: refused("consume: is set with queue_id; leave out one of them", "consume.max_events: 0 is not within 1 to 1000"),
+			args: []string{"schedule", "upsert", "--id", "a", "--consume", "orders"}, want: "\n  --consume is set with --queue; leave out one of them\n  --max-events: 0 is not within 1 to 1000\n",
+		},
+		{
+			name: "the fields of an event", call: "PublishEvents", answer: refused("event_id: is that of another", "source: is over 256 bytes", "type: is odd", "subject: is odd", "data: has 70000 bytes", "time: is outside 1970 to 2099"),
+			args: []string{"event", "publish", "orders", "--id", "a"},
+			want: "\n  --id is that of another\n  --source is over 256 bytes\n  --type is odd\n  --subject is odd\n  --data has 70000 bytes\n  --time is outside 1970 to 2099\n",
+		},
+		{
+			name: "the events of a file keep their fields", call: "PublishEvents", answer: refused("events[0].event_id: is odd", "events[0].data: is odd"),
+			args: []string{"event", "publish", "orders", "-f", events}, want: "\n  events[0].event_id: is odd\n  events[0].data: is odd\n",
+		},
+		{
+			name: "the id of an event as an argument", call: "GetEvent", answer: refused("event_id: \"a b\" is odd"),
+			args: []string{"event", "get", "orders", "a b"}, want: "\n  ID: \"a b\" is odd\n",
+		},
+		{
+			name: "the key of an overlap group as an argument", call: "GetOverlapGroup", answer: refused("overlap_key: \"a b\" is not a valid id"),
+			args: []string{"overlap", "get", "a b"}, want: "\n  KEY: \"a b\" is not a valid id\n",
 		},
 		{
 			name: "other flags in the sentence", call: "UpsertSchedule", answer: refused("cron_expr: more than one of cron_expr, interval_ms and once_at is set"),

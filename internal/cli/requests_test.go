@@ -243,17 +243,7 @@ func TestFlagsBecomeRequests(t *testing.T) {
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			f := clitest.NewAnsweringServer(t)
-			got := f.Run(t, tt.args...)
-			if got.Code != command.ExitOK {
-				t.Fatalf("exit %d: %s", got.Code, got.ErrOut)
-			}
-			if got.ErrOut != "" {
-				t.Errorf("stderr: %s", got.ErrOut)
-			}
-			if diff := cmp.Diff(tt.want, f.Requests()[0], protocmp.Transform()); diff != "" {
-				t.Errorf("request (-want +got):\n%s", diff)
-			}
+			clitest.CheckRequest(t, tt.want, tt.args...)
 		})
 	}
 }

@@ -58,7 +58,7 @@ func stateOf(s *carillonv1.Schedule) string {
 		return "paused"
 	case s.GetPlanFailures() > 0:
 		return "opened"
-	case s.GetNextRunAt() != nil:
+	case s.GetNextRunAt() != nil || s.GetConsume() != nil:
 		return "active"
 	case s.GetCronExpr() == "" && s.GetIntervalMs() == 0 && s.GetOnceAt() == nil:
 		return "manual"

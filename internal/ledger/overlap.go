@@ -37,8 +37,7 @@ func (v verdict) wait() Wait {
 // JudgeOverlap is the overlap verdict for a store that holds the lock of the
 // overlap key: see judgeOverlap. A zero g.Now means that all of g.Due is due.
 func JudgeOverlap(g schedule.OverlapGroup) []schedule.Verdict {
-	runs := make([]run, 0, len(g.InFlight)+len(g.Waiting)+len(g.Due))
-	pointers := make([]*run, 0, cap(runs))
+	pointers := make([]*run, 0, len(g.InFlight)+len(g.Waiting)+len(g.Due))
 	schedules := make(map[string]*scheduleRuns)
 	scheduleOf := func(id string) *scheduleRuns {
 		if schedules[id] == nil {
@@ -47,20 +46,13 @@ func JudgeOverlap(g schedule.OverlapGroup) []schedule.Verdict {
 		return schedules[id]
 	}
 	compact := func(rows []schedule.Run) []*run {
-		first := len(runs)
+		first := len(pointers)
 		for i := range rows {
-			r := &rows[i]
-			runs = append(runs, run{
-				key: r.Key, runAt: r.RunAt.UnixMicro(), fireAt: r.FireAt.UnixMicro(), policy: r.OverlapPolicy, trigger: r.Trigger,
-				automatic: r.IsAutomaticRetry(), priority: r.Priority, maxQueued: r.MaxQueued, exclusive: r.Exclusive, cancelRequested: !r.CancelRequestedAt.IsZero(),
-				schedule: scheduleOf(r.ScheduleID), afterOthers: r.Trigger.AfterOthers(),
-			})
-			if !r.WaitingSince.IsZero() {
-				runs[len(runs)-1].waitingSince = micro(r.WaitingSince)
-			}
-			pointers = append(pointers, &runs[len(runs)-1])
+			r := runOf(&rows[i])
+			r.schedule = scheduleOf(rows[i].ScheduleID)
+			pointers = append(pointers, r)
 		}
-		return pointers[first:len(runs):len(runs)]
+		return pointers[first:len(pointers):len(pointers)]
 	}
 	now := int64(math.MaxInt64)
 	if !g.Now.IsZero() {
@@ -70,6 +62,19 @@ func JudgeOverlap(g schedule.OverlapGroup) []schedule.Verdict {
 	out := make([]schedule.Verdict, len(verdicts))
 	for i, v := range verdicts {
 		out[i] = schedule.Verdict{Key: v.run.key, Action: v.action, Reason: v.reason, Since: v.wait().Since}
+	}
+	return out
+}
+
+// runOf is what overlap is judged on of a run, without its schedule.
+func runOf(r *schedule.Run) *run {
+	out := &run{
+		key: r.Key, runAt: r.RunAt.UnixMicro(), fireAt: r.FireAt.UnixMicro(), policy: r.OverlapPolicy, trigger: r.Trigger,
+		automatic: r.IsAutomaticRetry(), priority: r.Priority, maxQueued: r.MaxQueued, exclusive: r.Exclusive, cancelRequested: !r.CancelRequestedAt.IsZero(),
+		afterOthers: r.Trigger.AfterOthers(),
+	}
+	if !r.WaitingSince.IsZero() {
+		out.waitingSince = micro(r.WaitingSince)
 	}
 	return out
 }

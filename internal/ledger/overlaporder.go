@@ -7,9 +7,12 @@ import (
 )
 
 // OverlapOrder lists the runs that wait for their overlap group, or are due, in the order in which they
-// would start if nothing came in between. Runs that would end before are left out.
+// would start if nothing came in between. The runs of g come in any order. Runs that would end before
+// are left out.
 func OverlapOrder(g schedule.OverlapGroup) (order []schedule.Key) {
 	left := schedule.OverlapGroup{OverlapKey: g.OverlapKey, Now: g.Now, Waiting: slices.Clone(g.Waiting), Due: slices.Clone(g.Due)}
+	slices.SortFunc(left.Waiting, func(a, b schedule.Run) int { return byFireAt(runOf(&a), runOf(&b)) })
+	slices.SortFunc(left.Due, func(a, b schedule.Run) int { return byClaim(runOf(&a), runOf(&b)) })
 	for len(left.Waiting)+len(left.Due) > 0 {
 		over := make(map[schedule.Key]bool)
 		began := len(order)

@@ -75,14 +75,17 @@ func (s *queueServer) next(pause time.Duration) *time.Timer {
 // most for a time, and returns the last of them as it is then.
 func (s *queueServer) ended(ctx context.Context, queueID string, key schedule.Key, wait time.Duration) (*schedule.Run, error) {
 	over := time.Now().Add(wait)
-	run, err := s.entered(ctx, queueID, key)
-	for wait > 0 && err == nil {
+	isOver := func() (bool, error) {
+		open, err := s.waits.looks.DoUntil(ctx, key)
+		return !open, err
+	}
+	for {
+		run, err := s.entered(ctx, queueID, key)
+		if err != nil || wait == 0 {
+			return run, err
+		}
 		if !run.Status.Terminal() {
-			err = s.until(ctx, time.Until(over), func() (bool, error) {
-				open, err := s.waits.looks.DoUntil(ctx, key)
-				return !open, err
-			})
-			if err != nil {
+			if err := s.until(ctx, time.Until(over), isOver); err != nil {
 				return nil, err
 			}
 			if run, err = s.entered(ctx, queueID, key); err != nil || !run.Status.Terminal() {
@@ -94,9 +97,7 @@ func (s *queueServer) ended(ctx context.Context, queueID string, key schedule.Ke
 			return run, nil
 		}
 		key = next
-		run, err = s.entered(ctx, queueID, key)
 	}
-	return run, err
 }
 
 // granted waits for the grant of a reservation, at most for a time, and returns it as it is then.

@@ -73,6 +73,9 @@ func (t *text) noSlot() string {
 	d := t.Rule.Definition
 	switch t.Why {
 	case WhyByHand:
+		if d.Consume.Any() {
+			return "the schedule has no time rule; it starts " + describe.OnEvents(d.Consume.Topics)
+		}
 		return "the schedule has no rule; it is triggered manually"
 	case WhyUnreadable:
 		return "the rule can no longer be read: " + t.Detail

@@ -20,6 +20,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/testing/protocmp"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/carillon/carillon/internal/cli"
@@ -153,6 +154,18 @@ type Result struct {
 func (f *Server) Run(t *testing.T, args ...string) Result {
 	t.Helper()
 	return Run(t, Env{Vars: map[string]string{"CARILLON_SERVER": f.Address}}, args...)
+}
+
+// CheckRequest checks that a command line succeeds, and which request it makes first.
+func CheckRequest(t *testing.T, want proto.Message, args ...string) {
+	t.Helper()
+	f := NewAnsweringServer(t)
+	if got := f.Run(t, args...); got.Code != command.ExitOK || got.ErrOut != "" {
+		t.Fatalf("exit %d: %s", got.Code, got.ErrOut)
+	}
+	if diff := cmp.Diff(want, f.Requests()[0], protocmp.Transform()); diff != "" {
+		t.Errorf("request (-want +got):\n%s", diff)
+	}
 }
 
 // Env is what a command line takes from the process.

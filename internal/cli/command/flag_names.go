@@ -49,8 +49,15 @@ var flagOfField = map[string][]string{
 	"priority":           {"priority"},
 	"limits":             {"limit"},
 	"webhook":            {"webhook"},
+	"consume":            {"consume"},
 	"topics":             {"consume"},
 	"max_events":         {"max-events"},
+	"event_id":           {"id"},
+	"source":             {"source"},
+	"type":               {"type"},
+	"subject":            {"subject"},
+	"data":               {"data"},
+	"time":               {"time"},
 	"fair_key":           {"fair-key"},
 	"fair":               {"fair"},
 	"delivery":           {"delivery"},
@@ -153,6 +160,8 @@ var argumentOfField = map[string][]string{
 	"key":             {"KEY"},
 	"backfill_id":     {"ID"},
 	"alert_id":        {"ID"},
+	"event_id":        {"ID"},
+	"overlap_key":     {"KEY"},
 	"delivery_ids":    {"DELIVERY"},
 	"time":            {"TIME"},
 	"local":           {"TIME"},
@@ -221,7 +230,7 @@ func textWithFlagNames(cmd *cobra.Command, text string) string {
 }
 
 // inBounds matches the value that a problem begins with, and the bounds that it names.
-var inBounds = regexp.MustCompile(`(^|\b(?:to|than|within|below|above|over) )(\d+)\b`)
+var inBounds = regexp.MustCompile(`(^|\b(?:to|than|within|below|above|over) )(\d[0-9a-zµ]*(?:\.[0-9a-zµ]+)*)`)
 
 // withDurations writes the milliseconds in the problem of a field as durations.
 func withDurations(problem string) string {

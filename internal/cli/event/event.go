@@ -36,11 +36,15 @@ func newPublishCommand(o *client.Client) *cobra.Command {
 		Example: "  carillon event publish orders --user ada --id o-1 --data '{\"account\": \"a7\"}'\n" +
 			"  carillon event publish orders --user ada -f - < orders.jsonl",
 		Args: command.ExactArgs("TOPIC"),
+		PreRunE: func(cmd *cobra.Command, _ []string) error {
+			if file != "" && data != "" {
+				return command.Usage(cmd, "--data and --file are both set: give one of them")
+			}
+			return nil
+		},
 		RunE: o.Ask(func(ctx context.Context, l *client.Link, args []string) error {
 			req.Topic = args[0]
 			switch {
-			case file != "" && data != "":
-				return fmt.Errorf("--data and --file are both set: give one of them")
 			case file != "":
 				values, err := o.JSONValues(file)
 				if err != nil {
@@ -58,11 +62,7 @@ func newPublishCommand(o *client.Client) *cobra.Command {
 			default:
 				req.Data = []byte("{}")
 			}
-			resp, err := client.Call(ctx, l, l.Events().PublishEvents, req)
-			if err != nil {
-				return err
-			}
-			return o.Show(resp, func(p *render.Page) { writePublished(p, resp) })
+			return client.ShowAnswer(ctx, o, l, l.Events().PublishEvents, req, writePublished)
 		}),
 	}
 	f := cmd.Flags()
@@ -147,11 +147,7 @@ func newGetCommand(o *client.Client) *cobra.Command {
 		Args:    command.ExactArgs("TOPIC", "ID"),
 		RunE: o.Ask(func(ctx context.Context, l *client.Link, args []string) error {
 			req.Topic, req.EventId = args[0], args[1]
-			resp, err := client.Call(ctx, l, l.Events().GetEvent, req)
-			if err != nil {
-				return err
-			}
-			return o.Show(resp, func(p *render.Page) { writeEvent(p, resp) })
+			return client.ShowAnswer(ctx, o, l, l.Events().GetEvent, req, writeEvent)
 		}),
 	}
 	f := cmd.Flags()

@@ -4,9 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/testing/protocmp"
 
 	"github.com/carillon/carillon/internal/cli/clitest"
 	"github.com/carillon/carillon/internal/cli/command"
@@ -36,13 +34,7 @@ func TestOverlapFlagsBecomeRequests(t *testing.T) {
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			f := clitest.NewAnsweringServer(t)
-			if got := f.Run(t, tt.args...); got.Code != command.ExitOK {
-				t.Fatalf("exit %d: %s", got.Code, got.ErrOut)
-			}
-			if d := cmp.Diff(tt.want, f.Requests()[0], protocmp.Transform()); d != "" {
-				t.Errorf("the request differs (- want, + got):\n%s", d)
-			}
+			clitest.CheckRequest(t, tt.want, tt.args...)
 		})
 	}
 }

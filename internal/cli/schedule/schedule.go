@@ -11,6 +11,7 @@ import (
 	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/cli/render"
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/schedule/describe"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
@@ -49,7 +50,7 @@ func rule(s timing) string {
 		return "once at " + render.Stamp(s.GetOnceAt().AsTime())
 	}
 	if c, ok := s.(interface{ GetConsume() *carillonv1.Consume }); ok && c.GetConsume() != nil {
-		return "on events of " + strings.Join(c.GetConsume().GetTopics(), ", ")
+		return describe.OnEvents(c.GetConsume().GetTopics())
 	}
 	return "by hand"
 }

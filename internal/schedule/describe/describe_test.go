@@ -66,6 +66,7 @@ func TestSpecInWords(t *testing.T) {
 		{"an interval", schedule.Definition{IntervalMS: 5_400_000, Timezone: "UTC"}, "every 1 hour 30 minutes, in real time"},
 		{"a single instant", schedule.Definition{OnceAt: noon, Timezone: "UTC"}, "once, at 2026-03-08T12:00:00Z"},
 		{"no rule", schedule.Definition{Timezone: "UTC"}, "by hand only"},
+		{"a consumer", schedule.Definition{Timezone: "UTC", Consume: schedule.Consume{Topics: []string{"orders", "refunds.*"}}}, "on events of orders, refunds.*"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := describe.Spec(&tt.d); got != tt.want {

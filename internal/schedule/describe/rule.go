@@ -24,6 +24,8 @@ func Spec(d *schedule.Definition) string {
 		words = "every " + Span(d.Interval()) + ", in real time"
 	case !d.OnceAt.IsZero():
 		words = "once, at " + Instant(d.OnceAt)
+	case d.Consume.Any():
+		return OnEvents(d.Consume.Topics)
 	default:
 		return "by hand only"
 	}
@@ -38,6 +40,9 @@ func Spec(d *schedule.Definition) string {
 	}
 	return words
 }
+
+// OnEvents is what starts the runs of a consumer, in words.
+func OnEvents(topics []string) string { return "on events of " + strings.Join(topics, ", ") }
 
 func zone(name string) string {
 	if name == "" || name == "UTC" {

@@ -81,6 +81,9 @@ func (t *tx) publish(p *topic.Publication) ([]topic.Published, error) {
 		e.Seq, e.UserID, e.Time, e.PublishedAt, e.Fanout = t.lastSeq, p.UserID, at(e.Time), at(p.Now), len(route.Consumers[i])
 		setUndone(t, t.published, id, &e)
 		setUndone(t, t.bySeq, e.Seq, &e)
+		if t.opts.Watch.Published != nil {
+			t.told = append(t.told, func() { t.opts.Watch.Published(&e) })
+		}
 		for _, s := range route.Consumers[i] {
 			entry := topic.Entry{ScheduleID: s.ScheduleID, Seq: e.Seq, Round: 1, State: topic.Pending, CreatedAt: at(p.Now)}
 			if e.Loops() {
@@ -88,7 +91,7 @@ func (t *tx) publish(p *topic.Publication) ([]topic.Published, error) {
 			} else {
 				t.wakeConsumer(s.ScheduleID, p.Now)
 			}
-			setUndone(t, t.inbox, entryID{s.ScheduleID, e.Seq, 1}, entry)
+			t.setEntry(entryID{s.ScheduleID, e.Seq, 1}, entry)
 		}
 		out[i] = topic.Published{Seq: e.Seq, Fanout: e.Fanout}
 	}
@@ -121,7 +124,7 @@ func (t *tx) wakeConsumer(scheduleID string, when time.Time) {
 }
 
 func (t *tx) setWake(scheduleID string, when time.Time) {
-	setUndone(t, t.wakeRows, scheduleID, at(when))
+	t.setWakeRow(scheduleID, at(when))
 	if s := t.schedules[scheduleID]; s != nil {
 		t.noteSchedule(s, s)
 	}
@@ -135,7 +138,7 @@ func (t *tx) subscribe(before, after *schedule.Schedule, now time.Time) {
 		for id, entry := range t.inbox {
 			if id.scheduleID == after.ScheduleID && entry.State == topic.Pending {
 				entry.State, entry.Reason, entry.EndedAt = topic.Skipped, topic.ReasonDeleted, at(now)
-				setUndone(t, t.inbox, id, entry)
+				t.setEntry(id, entry)
 			}
 		}
 	}
@@ -212,11 +215,11 @@ func (t *tx) take(id string, now time.Time, out *ledger.Taken) error {
 	}
 	out.Events, out.Skipped = out.Events+len(look.Take), out.Skipped+len(look.Skip)
 	if look.Again.IsZero() {
-		setUndone(t, t.wakeRows, id, time.Time{})
+		t.setWakeRow(id, time.Time{})
 		out.Gone = append(out.Gone, id)
 		return nil
 	}
-	setUndone(t, t.wakeRows, id, at(look.Again))
+	t.setWakeRow(id, at(look.Again))
 	out.Wakes = append(out.Wakes, wakeOf(row, at(look.Again)))
 	return nil
 }
@@ -241,7 +244,31 @@ func (t *tx) changeEntry(scheduleID string, e *topic.Offered, change func(*topic
 	id := entryID{scheduleID, e.Seq, e.Round}
 	entry := t.inbox[id]
 	change(&entry)
+	t.setEntry(id, entry)
+}
+
+// setWakeRow writes a wake row; the zero time deletes it.
+func (t *tx) setWakeRow(scheduleID string, when time.Time) {
+	setUndone(t, t.wakeRows, scheduleID, when)
+	if t.opts.Watch.Wake != nil {
+		t.told = append(t.told, func() { t.opts.Watch.Wake(scheduleID, when) })
+	}
+}
+
+// setEntry writes an entry of an inbox; the zero value deletes it.
+func (t *tx) setEntry(id entryID, entry topic.Entry) {
+	before, there := t.inbox[id]
 	setUndone(t, t.inbox, id, entry)
+	if t.opts.Watch.Entry == nil {
+		return
+	}
+	of := func(e topic.Entry, is bool) *topic.Entry {
+		if !is {
+			return nil
+		}
+		return &e
+	}
+	t.told = append(t.told, func() { t.opts.Watch.Entry(t.term, of(before, there), of(entry, entry != topic.Entry{})) })
 }
 
 // endHandlers ends the events of runs that are over, or gives them to the runs that follow.
@@ -271,7 +298,7 @@ func (t *tx) endHandlers() error {
 			default:
 				entry.State, entry.Reason, entry.EndedAt = end.To, end.Reason, at(now)
 			}
-			setUndone(t, t.inbox, id, entry)
+			t.setEntry(id, entry)
 		}
 		if !end.Next.IsZero() {
 			setUndone(t, t.taken, end.Next, b)

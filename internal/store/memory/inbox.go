@@ -108,7 +108,7 @@ func (t *tx) pruneTopics(before time.Time, limit int) (pruned int) {
 	n := 0
 	for id, entry := range t.inbox {
 		if n < limit && entry.State.Ended() && entry.EndedAt.Before(before) {
-			setUndone(t, t.inbox, id, topic.Entry{})
+			t.setEntry(id, topic.Entry{})
 			n++
 			continue
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/topic"
 )
 
 // Options tune a store; the zero value is ready to use.
@@ -56,6 +57,12 @@ type Watch struct {
 	Guarded func(schedule.Run)
 	// Late: readers have passed the number of a transaction whose changes come now.
 	Late func(open time.Duration)
+	// Published is told of an event that is new; Entry of an entry of an inbox: before is nil for one
+	// that is new, after for one that is gone. Entries of one transaction come in no order.
+	Published func(*topic.Event)
+	Entry     func(term *schedule.Term, before, after *topic.Entry)
+	// Wake is told of a wake row; zero: it is gone.
+	Wake func(scheduleID string, when time.Time)
 	// Commit comes after all others of a transaction.
 	Commit func()
 }

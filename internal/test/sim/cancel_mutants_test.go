@@ -1,10 +1,7 @@
 package sim_test
 
 // cancelMutants are bugs that a cancel of many runs could have.
-var cancelMutants = []struct {
-	name  string
-	edits []edit
-}{
+var cancelMutants = []seededBug{
 	{"a cancel of many runs passes over what is in flight", []edit{{
 		"internal/ledger/cancel.go", `case request != "" && r.CancelRequestedAt.IsZero():`, `case request == "-":`,
 	}}},

@@ -38,6 +38,7 @@ func (w *world) checkCall(at time.Duration, by string, call launcher.Call) {
 	w.watch.mu.Lock()
 	defer w.watch.mu.Unlock()
 	w.watch.permitted(at, &call, run)
+	w.watch.getsEvents(&call)
 	if w.watch.jobs[call.Key] != nil {
 		w.watch.jobCalled(at, by, &call, run)
 		return
@@ -46,7 +47,7 @@ func (w *world) checkCall(at time.Duration, by string, call launcher.Call) {
 	f := w.watch.lives[call.ScheduleID]
 	f.wake(&f.row, now)
 	deleted := !f.row.Alive()
-	if f.stopped && f.quiet > 0 && at > f.quiet+time.Second+5*time.Millisecond && (call.Trigger.FromSpec() || deleted || w.watch.automatic(run)) {
+	if f.stopped && f.quiet > 0 && at > f.quiet+time.Second+5*time.Millisecond && (call.Trigger.FromSpec() || call.Trigger == schedule.TriggerEvent || deleted || w.watch.automatic(run)) {
 		w.violation("the executor was called for %s run_at %s, %s after its pause or deletion was answered", call.ScheduleID, w.at(call.ScheduledFor), at-f.quiet)
 	}
 }
@@ -79,7 +80,7 @@ func (w *world) settled() bool {
 			return false
 		}
 	}
-	return true
+	return w.publishing.Load() == 0 && len(w.watch.unserved(now)) == 0
 }
 
 // unplanned reports whether slots of a schedule are still to be planned. One that is
@@ -110,6 +111,9 @@ func (w *world) stuck() {
 		if f.row.Open && !w.watch.heldUp(f, time.Now()) {
 			w.violation("backfill %s of %s is still %s, %s after the last fault: %+v", id, f.row.ScheduleID, f.row.State, calmAfter, f.row)
 		}
+	}
+	for _, id := range w.watch.unserved(time.Now()) {
+		w.violation("%s has pending events %s after the last fault", id, calmAfter)
 	}
 	for id, f := range w.watch.lives {
 		if f.unplanned() {
@@ -146,6 +150,7 @@ func (w *world) check() {
 			w.fed(f)
 		}
 	}
+	w.eventsOver()
 	w.jobsOver()
 	w.toldOnce()
 	w.minutesAdd()

@@ -2,10 +2,7 @@ package sim_test
 
 // coalesceMutants are bugs that overlap policy coalesce could have. Too few worlds have several waiting
 // runs of one key for bugs in their order: TestCoalescingAgreesWithTheOracle finds those.
-var coalesceMutants = []struct {
-	name  string
-	edits []edit
-}{
+var coalesceMutants = []seededBug{
 	{"older slots wait together with the newest", []edit{{
 		"internal/ledger/coalesce.go", `if r.isSlot() && r != newest {`, `if r.isSlot() && r != newest && r.waitingSince != 0 {`,
 	}}},

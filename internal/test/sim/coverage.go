@@ -83,6 +83,9 @@ const (
 	siteChangeLimit
 	siteReserve
 	siteCancelRuns
+	siteTake
+	siteEventsOf
+	sitePublish
 	sites
 )
 
@@ -91,7 +94,7 @@ var siteNames = [sites]string{
 	"takeover", "renew", "resign", "acquire lock", "release lock", "start", "cancel", "begin", "finish", "release key",
 	"close key", "load DAG", "executor run", "executor ask", "executor cancel", "report", "change schedules", "change run", "get run",
 	"keep lock", "break lock", "ask to resign", "leaders", "workers", "leave", "extend", "grants", "feed", "change backfill", "presence",
-	"queues waiting", "admit", "put back", "sweep queues", "settle launched", "enqueue", "change queue", "change queued run", "change limit", "reserve", "cancel runs",
+	"queues waiting", "admit", "put back", "sweep queues", "settle launched", "enqueue", "change queue", "change queued run", "change limit", "reserve", "cancel runs", "take", "events of a run", "publish",
 }
 
 // rare are seldom calls; their faults are drawn more often. All others have 1.
@@ -103,6 +106,7 @@ var rare = func() (times [sites]int) {
 		times[s] = 25
 	}
 	times[siteChangeRun], times[siteReclaim], times[siteChangeBackfill] = 4, 4, 4
+	times[siteEventsOf], times[sitePublish] = 4, 4
 	times[siteEnqueue], times[siteChangeQueue], times[siteGetRun] = 4, 4, 2
 	return times
 }()
@@ -218,6 +222,20 @@ const (
 	slotOfManualRun // a manual run takes its place
 	turnInherited   // with since when it waited
 	turnTakenFirst  // a run starts while others of its key wait
+	eventRepeated   // it is published again
+	eventDiffers    // with other data
+	eventRefused    // likewise, and its publisher is strict
+	eventsInOne     // several events in one run
+	eventsLeft      // a run gets as many as it may, and more are pending
+	eventsOfNext    // the next attempt has them
+	eventsReturned  // their run was skipped
+	eventConsumed
+	eventDead
+	eventCancelled
+	eventOfDeleted // its consumer was deleted
+	eventOfNobody  // its consumer names the topic no more
+	consumerPaused // while events are pending
+	consumerFirst  // its run starts while others of its overlap key are due
 	situations
 )
 
@@ -239,6 +257,8 @@ var situationNames = [situations]string{
 	"success counted without a row", "success kept by a queue of failures",
 	"several runs cancelled at once", "runs in flight cancelled with others", "runs cancelled in pages", "page of a cancel repeated",
 	"slot coalesced", "slot taken over by a manual run", "turn inherited", "turn taken before others of the key",
+	"event repeated", "event repeated with other data", "event refused by a strict publisher", "several events in one run", "events left by a full run", "events of the next attempt", "events of a skipped run pending again",
+	"event consumed", "event dead", "event of a cancelled run", "event of a deleted consumer", "event of a topic that is consumed no more", "consumer paused with events", "consumer before others of its key",
 }
 
 // Coverage counts faults by call, over all worlds.
@@ -279,7 +299,7 @@ func (c *Coverage) Missing() (missing []string) {
 func cannot(s site, k kind) bool {
 	users := s == siteReport || s == siteChange || s == siteChangeRun || s == siteGetRun || s == siteGrants || s == siteAskToResign || s == siteChangeBackfill ||
 		s == siteEnqueue || s == siteChangeQueue || s == siteChangeQueued || s == siteChangeLimit || s == siteReserve ||
-		s == siteCancelRuns
+		s == siteCancelRuns || s == sitePublish
 	switch {
 	case s == sitePresence:
 		return true

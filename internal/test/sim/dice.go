@@ -54,6 +54,7 @@ const (
 	forPresence
 	forQueues
 	forLimits
+	forEvents
 )
 
 // idOf is a key as a number. The first bytes of the key of a job are its time: of those

@@ -33,4 +33,6 @@
 // executor.go (each call) and checker.go (the world as a whole). Those of dispatch queues,
 // which a part of the worlds has, are in jobs.go (each write of a run), admissions.go (order,
 // pauses and max_in_flight, at each admission and call) and entries.go (requests of users).
+// Half of the worlds have topics with consumers: events.go has the answers to publishers, inboxes.go
+// each write of an inbox and the events of each call, and wakes.go when a consumer is looked at.
 package sim

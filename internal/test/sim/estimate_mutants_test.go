@@ -1,10 +1,7 @@
 package sim_test
 
 // estimateMutants are bugs that the play of a queue could have.
-var estimateMutants = []struct {
-	name  string
-	edits []edit
-}{
+var estimateMutants = []seededBug{
 	{"a play forgets the runs in flight", []edit{{
 		"internal/ledger/estimate.go", `p.Facts.InFlight = len(c.Flights)`, `p.Facts.InFlight = 0`,
 	}}},

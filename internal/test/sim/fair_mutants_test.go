@@ -1,10 +1,7 @@
 package sim_test
 
 // fairMutants are bugs that fair queues could have.
-var fairMutants = []struct {
-	name  string
-	edits []edit
-}{
+var fairMutants = []seededBug{
 	{"a key draws as if none of its runs waited", []edit{{
 		"internal/ledger/fair.go", `next[t] = max(f.Clock, min(f.Share, f.Last))`, `next[t] = f.Clock`,
 	}}},

@@ -14,6 +14,7 @@ type ledgerWatch struct {
 	*world
 	queueWatch
 	resultWatch
+	inboxWatch
 	mu        sync.Mutex
 	rows      map[schedule.Key]*history
 	order     []*history
@@ -57,7 +58,7 @@ func newLedgerWatch(w *world) *ledgerWatch {
 		grants: make(map[schedule.GrantRef]*grantLife), named: make(map[revisionID]string),
 		backfills: make(map[string]*backfillLife), feeds: make(map[schedule.Key]*backfillLife), rules: make(map[revisionID]rule),
 		reigns: make(map[int64]*reign), hands: make(map[schedule.Key]handRetry), touched: make(map[schedule.Key]bool),
-		queueWatch: newQueueWatch(), resultWatch: resultWatch{results: make(map[schedule.Key]schedule.RunResult)},
+		queueWatch: newQueueWatch(), inboxWatch: newInboxWatch(), resultWatch: resultWatch{results: make(map[schedule.Key]schedule.RunResult)},
 	}
 }
 
@@ -216,6 +217,7 @@ func (l *ledgerWatch) commit() {
 		}
 		l.followed(at, &l.endings[i].after)
 	}
+	l.eventsCommitted(at)
 	l.endings = l.endings[:0]
 	l.coalescesCommitted(at)
 	l.jobsCommitted(at)
@@ -243,6 +245,7 @@ func (l *ledgerWatch) claimed(r *schedule.Run) {
 	if !r.Exclusive {
 		return
 	}
+	l.consumersFirst(r)
 	if other := l.related(r); other != nil && (other.Exclusive || !since(other).Equal(since(r))) {
 		l.violation("%s run_at %s was claimed while %s run_at %s of %s was %s", r.ScheduleID, l.at(r.RunAt), other.ScheduleID, l.at(other.RunAt), r.OverlapKey, other.Status)
 	}
@@ -275,7 +278,7 @@ func (l *ledgerWatch) reasoned(at time.Duration, before, r *schedule.Run) {
 	case schedule.ReasonOverlap:
 		so = before.Status == schedule.StatusPlanned && l.related(r) != nil && !l.automatic(r)
 	case schedule.ReasonPaused:
-		so = r.Trigger.FromSpec() && (life.row.Pause.Paused || before.Status == schedule.StatusLaunching && life.paused) // refused then, settled later
+		so = (r.Trigger.FromSpec() || r.Trigger == schedule.TriggerEvent) && (life.row.Pause.Paused || before.Status == schedule.StatusLaunching && life.paused) // refused then, settled later
 	case schedule.ReasonDeleted:
 		so = !life.row.DeletedAt.IsZero() || before.Status == schedule.StatusLaunching && life.deleted
 	case schedule.ReasonMissed:

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
@@ -96,7 +97,8 @@ func (l *ledgerWatch) wished(before, after *schedule.Schedule) {
 	switch a.verb {
 	case "upsert":
 		so = so && after.Pause.Paused == stood && after.IntervalMS == a.definition.IntervalMS && after.CronExpr == a.definition.CronExpr &&
-			after.JitterMS == a.definition.JitterMS && after.OverlapPolicy == a.definition.OverlapPolicy && after.EndAt.Equal(a.definition.EndAt) && after.Retry == a.definition.Retry && after.QueueID == a.definition.QueueID
+			after.JitterMS == a.definition.JitterMS && after.OverlapPolicy == a.definition.OverlapPolicy && after.EndAt.Equal(a.definition.EndAt) && after.Retry == a.definition.Retry && after.QueueID == a.definition.QueueID &&
+			after.Consume.MaxEvents == a.definition.Consume.MaxEvents && slices.Equal(after.Consume.Topics, a.definition.Consume.Topics)
 	case "pause":
 		so = so && after.Pause.Paused && after.Pause.Until.Equal(a.until)
 	case "resume":

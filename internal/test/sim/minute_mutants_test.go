@@ -1,10 +1,7 @@
 package sim_test
 
 // minuteMutants are bugs that queues which keep only failures could have.
-var minuteMutants = []struct {
-	name  string
-	edits []edit
-}{
+var minuteMutants = []seededBug{
 	{"a success without a row is not counted", []edit{{
 		"internal/store/memory/minutes.go", `putUndone(t, t.minutes, id, m, true)`, `_ = id`,
 	}}},

@@ -1,10 +1,7 @@
 package sim_test
 
 // orderedMutants are bugs that ordered limits could have.
-var orderedMutants = []struct {
-	name  string
-	edits []edit
-}{
+var orderedMutants = []seededBug{
 	{"a retry is blocked by the ordered use that it owns", []edit{{
 		"internal/ledger/admit.go", "		if slices.Contains(kept, ref) {\n			used--\n		}\n", "",
 	}}},

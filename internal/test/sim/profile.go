@@ -31,6 +31,7 @@ type profile struct {
 	counting                         bool // some queues keep only failures
 	pulled                           bool // workers fetch the runs of the last queue
 	maxCalls                         int  // of a dispatcher
+	consumers, publishers            int  // of events; 0: nobody uses any
 }
 
 // calmAfter bounds how long after the last fault everything must have ended: leases,
@@ -77,6 +78,9 @@ func newProfile(d dice) profile {
 		p.queues, p.maxCalls = d.of(29).within(1, 3), pick(d.of(30), 1, 3, 50)
 		p.limited, p.grouped = d.of(31).perMille(500), d.of(32).perMille(500)
 		p.pulled, p.counting = d.of(33).perMille(400), d.of(34).perMille(500)
+	}
+	if !p.requireGrant && d.of(35).perMille(550) {
+		p.consumers, p.publishers = d.of(36).within(1, 4), d.of(37).within(1, 3)
 	}
 	if d.of(18).perMille(100) {
 		p.plain, p.late, p.rates, p.strikes = true, false, [kinds]int{}, 0

@@ -1,10 +1,7 @@
 package sim_test
 
 // pullMutants are bugs that pull workers could meet.
-var pullMutants = []struct {
-	name  string
-	edits []edit
-}{
+var pullMutants = []seededBug{
 	{"a slot is given twice", []edit{{
 		"internal/ledger/pull.go", `if !taken[slot] {`, `if true {`,
 	}}},

@@ -1,10 +1,7 @@
 package sim_test
 
 // queueMutants are bugs that a dispatch queue could have.
-var queueMutants = []struct {
-	name  string
-	edits []edit
-}{
+var queueMutants = []seededBug{
 	{"retries in a queue without a policy wait as those of schedules", []edit{{
 		"internal/store/memory/failures.go", `facts = &ledger.AttemptFacts{Setting: t.opts.QueuedRetry}`, `facts = &ledger.AttemptFacts{}`,
 	}}},

@@ -1,10 +1,7 @@
 package sim_test
 
 // reservationMutants are bugs that reservations of a queue could have.
-var reservationMutants = []struct {
-	name  string
-	edits []edit
-}{
+var reservationMutants = []seededBug{
 	{"a reservation preempts", []edit{{
 		"internal/ledger/admit.go", `case a.v.Paused || a.inFlight() >= a.v.MaxInFlight:
 			return`, `case a.v.Paused:

@@ -1,10 +1,7 @@
 package sim_test
 
 // resultMutants are bugs that results of runs could have.
-var resultMutants = []struct {
-	name  string
-	edits []edit
-}{
+var resultMutants = []seededBug{
 	{"a report ends its run without its result", []edit{{
 		"internal/ledger/end.go", `now, report.ExitCode, report.LogURL, report.Result`, `now, report.ExitCode, report.LogURL, nil`,
 	}}},

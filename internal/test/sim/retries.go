@@ -319,11 +319,12 @@ func (l *ledgerWatch) revived(before, after *schedule.Run) bool {
 	return dead && l.touched[after.Key] && fmt.Sprintf("%+v", was) == fmt.Sprintf("%+v", *before)
 }
 
-// held: an automatic retry waits for the end of a pause that has none.
+// held: an automatic retry, or a run with events, waits for the end of a pause that has none.
 func (l *ledgerWatch) held(h *history, now time.Time) bool {
 	f := l.lives[h.row.ScheduleID]
 	over := !h.startBy.IsZero() && now.After(h.startBy)
-	return l.automatic(&h.row) && h.row.Status == schedule.StatusPlanned && f.row.Alive() && f.row.Pause.Paused && f.row.Pause.Until.IsZero() && !over
+	waits := l.automatic(&h.row) || h.row.Trigger == schedule.TriggerEvent
+	return waits && h.row.Status == schedule.StatusPlanned && f.row.Alive() && f.row.Pause.Paused && f.row.Pause.Until.IsZero() && !over
 }
 
 // waitsFor: a run is not over: it is due, or Carillon has planned it to try again.
@@ -362,8 +363,11 @@ func (l *ledgerWatch) cancelled(key schedule.Key, err error) {
 	l.coverage.situations[retryCancelled].Add(1)
 }
 
-// pausedRetries notes that a pause has found automatic retries.
+// pausedRetries notes that a pause has found automatic retries, or events.
 func (l *ledgerWatch) pausedRetries(s *schedule.Schedule) {
+	if s.Pause.Paused && l.pendingOf(s.ScheduleID) > 0 {
+		l.coverage.situations[consumerPaused].Add(1)
+	}
 	for _, h := range l.order {
 		if s.Pause.Paused && h.row.ScheduleID == s.ScheduleID && h.row.Status == schedule.StatusPlanned && l.automatic(&h.row) {
 			l.coverage.situations[retryHeld].Add(1)

@@ -14,10 +14,7 @@ const shardHistories = 4000
 
 // shardMutants are bugs that a leader's state in memory could have. The comparison
 // with the store has to find each.
-var shardMutants = []struct {
-	name  string
-	edits []edit
-}{
+var shardMutants = []seededBug{
 	{"verdicts are entered before the commit", []edit{{
 		"internal/ledger/judge.go", "	j.claim()\n	return j.out, nil\n", "	j.claim()\n	s.Commit(j.out, 10*time.Second)\n	return j.out, nil\n",
 	}}},

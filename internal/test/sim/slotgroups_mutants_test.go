@@ -1,10 +1,7 @@
 package sim_test
 
 // slotGroupMutants are bugs that groups of the runs of schedules could have.
-var slotGroupMutants = []struct {
-	name  string
-	edits []edit
-}{
+var slotGroupMutants = []seededBug{
 	{"a run of a slot joins a group that was sealed", []edit{{
 		"internal/ledger/slotgroup.go", `case g.State != schedule.GroupRunning || g.Sealed || !now.Before(g.SealAt):`, `case false:`,
 	}}},

@@ -1,10 +1,7 @@
 package sim_test
 
 // slotQueueMutants are bugs that runs of schedules in dispatch queues could have.
-var slotQueueMutants = []struct {
-	name  string
-	edits []edit
-}{
+var slotQueueMutants = []seededBug{
 	{"a slot enters its queue before it is due", []edit{{
 		"internal/ledger/entry.go", `{ return r.fireAt > j.now && j.enters(r) }`, `{ return false && j.enters(r) }`,
 	}}},

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/binary"
 	"time"
 
@@ -91,6 +92,7 @@ func (s store) Claim(ctx context.Context, req ledger.ClaimRequest, claim *ledger
 		if n := s.profile.window; n > 0 && claim.State.Planned() > n {
 			s.coverage.situations[windowFull].Add(1)
 		}
+		s.watch.claimsAt(claim.Pass.Now)
 		out, err = s.ledger.Claim(context.WithoutCancel(ctx), req, claim)
 		if len(out.Missing) > 0 {
 			s.violation("%s has judged %d runs that were not as its state has them", s.name, len(out.Missing))
@@ -142,9 +144,16 @@ func (s store) Sweep(ctx context.Context, req schedule.SweepRequest) (out ledger
 	return out, err
 }
 
-// Take looks at consumers. No world has any, so that it has no faults.
-func (s store) Take(ctx context.Context, req ledger.TakeRequest) (ledger.Taken, error) {
-	return s.ledger.Take(context.WithoutCancel(ctx), req)
+// Take looks at consumers.
+func (s store) Take(ctx context.Context, req ledger.TakeRequest) (out ledger.Taken, err error) {
+	err = s.lead(ctx, siteTake, req.Term, shard(req.Term), func() (err error) {
+		out, err = s.ledger.Take(context.WithoutCancel(ctx), req)
+		return err
+	})
+	if err != nil {
+		return ledger.Taken{}, err
+	}
+	return out, nil
 }
 
 // GetState returns the state of a schedule.
@@ -153,8 +162,29 @@ func (s store) GetState(ctx context.Context, scheduleID string) (schedule.State,
 }
 
 // EventsOf returns what a run of a consumer has taken.
-func (s store) EventsOf(ctx context.Context, key schedule.Key) (*topic.Batch, error) {
-	return s.ledger.EventsOf(ctx, key)
+func (s store) EventsOf(ctx context.Context, key schedule.Key) (batch *topic.Batch, err error) {
+	err = s.tell(ctx, siteEventsOf, idOf(key), func() (err error) {
+		batch, err = s.ledger.EventsOf(context.WithoutCancel(ctx), key)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return batch, nil
+}
+
+func (s store) Publish(ctx context.Context, p *topic.Publication) (out []topic.Published, err error) {
+	id := idOf(sha256.Sum256([]byte(p.Events[0].Subject + p.Events[0].Type)))
+	opened, end := s.early(context.WithoutCancel(ctx))
+	defer end()
+	err = s.tell(ctx, sitePublish, id, func() (err error) {
+		out, err = s.ledger.Publish(opened, p)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
 }
 
 func (s store) CancelRequests(ctx context.Context, keys []schedule.Key) (runs []schedule.Run, err error) {

@@ -1,10 +1,7 @@
 package sim_test
 
 // uniqueMutants are bugs that unique keys of a queue could have.
-var uniqueMutants = []struct {
-	name  string
-	edits []edit
-}{
+var uniqueMutants = []seededBug{
 	{"a run enters although another one holds its key", []edit{{
 		"internal/ledger/unique.go", `if held == nil || !holdsKey(held, u.now) {`, `if held == nil || held.Run == nil || held.Scope != schedule.UniqueWaiting {`,
 	}}},

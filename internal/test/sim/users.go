@@ -40,6 +40,10 @@ func (w *world) users() {
 	if w.profile.queues > 0 {
 		names = append(names, jobSchedules...) // their runs in queues are independent of it
 	}
+	for n := range w.profile.consumers {
+		names = append(names, consumerID(n))
+		w.upsert(consumerID(n), w.dice.of(forSchedules).of(uint64(n)))
+	}
 	busy := w.dice.of(forUsers + 2)
 	for n := uint64(0); ; n++ {
 		d := busy.of(n + 1)
@@ -98,7 +102,12 @@ func (w *world) cancelRun(key schedule.Key) {
 
 // upsert asks for a definition, with or without a grant.
 func (w *world) upsert(id string, d dice) {
-	a := wish{verb: "upsert", id: id, definition: w.definition(id, d)}
+	a := wish{verb: "upsert", id: id}
+	if isConsumer(id) {
+		a.definition = w.consumer(id, d)
+	} else {
+		a.definition = w.definition(id, d)
+	}
 	w.drawGrant(&a, d.of(13))
 	w.ask(a)
 }
@@ -187,7 +196,7 @@ func (w *world) definition(id string, d dice) schedule.Definition {
 	if def.OverlapPolicy == schedule.OverlapReplace && !p.executorCancels {
 		def.OverlapPolicy = schedule.OverlapQueue
 	}
-	if d.of(7).perMille(250) {
+	if share := d.of(7); share.perMille(250) || p.consumers > 0 && share.perMille(500) {
 		def.OverlapKey = "shared"
 	}
 	if d.of(8).perMille(250) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/store/memory"
+	"github.com/carillon/carillon/internal/topic"
 	"github.com/carillon/carillon/registrar"
 	"github.com/carillon/carillon/registrar/explain"
 )
@@ -34,7 +35,8 @@ type world struct {
 	limits    apiStore
 	processes []atomic.Pointer[process]
 
-	calm                          atomic.Bool // faults have ended
+	calm                          atomic.Bool  // faults have ended
+	publishing                    atomic.Int32 // publishers that have not ended
 	over                          chan struct{}
 	storeDownUntil, lockDownUntil atomic.Int64
 	hosts, running                sync.WaitGroup
@@ -99,6 +101,7 @@ func newWorld(seed uint64, o Options) *world {
 	w.watch = newLedgerWatch(w)
 	w.ledger = memory.New(memory.Options{Clock: time.Now, QueuedRetry: schedule.QueuedRetry(attemptsOfJobs, backoffOfJobs, maxBackoffOfJobs), Changes: w.profile.changes, Watch: memory.Watch{
 		Run: w.watch.run, Schedule: w.watch.schedule, Event: w.watch.event, Grant: w.watch.grant, Queue: w.watch.queue, Limit: w.watch.limit, Group: w.watch.group, Reservation: w.watch.reservation, Takeover: w.watch.takeover, Guarded: w.watch.guarded, Result: w.watch.result,
+		Published: w.watch.publishedNew, Entry: w.watch.entryWritten, Wake: w.watch.wakeWritten,
 		Backfill: w.watch.backfill, Commit: w.watch.commit, Late: w.late,
 	}})
 	w.clients = &caller{world: w, name: "api", dice: d.of(forUsers), crashed: make(chan struct{})}
@@ -106,7 +109,7 @@ func newWorld(seed uint64, o Options) *world {
 	api := apiStore{Store: w.ledger, away: store{w.clients}}
 	w.limits = api
 	w.registrar = registrar.New(registrar.Options{
-		Schedules: api, Runs: api, Backfills: api, Workflows: api, Shares: api, Grants: api, Queues: api, Entries: api, Limits: api, Groups: api, Reservations: api, Now: w.clients.now, Logger: quiet,
+		Schedules: api, Runs: api, Backfills: api, Workflows: api, Shares: api, Grants: api, Queues: api, Entries: api, Limits: api, Groups: api, Reservations: api, Events: api, Now: w.clients.now, Logger: quiet,
 		Webhook: func(string) ([]string, bool) { return nil, true },
 		Config:  registrar.Config{CanCancel: w.profile.executorCancels, DefaultBackoffMS: backoffOfJobs, DefaultMaxBackoffMS: maxBackoffOfJobs},
 	})
@@ -134,6 +137,10 @@ func (w *world) start() {
 		})
 	}
 	w.running.Go(w.users)
+	w.publishing.Store(int32(w.profile.publishers))
+	for n := range w.profile.publishers {
+		w.running.Go(func() { w.publisher(n) })
+	}
 	if w.profile.pulled {
 		w.pullWorkers()
 	}
@@ -156,6 +163,7 @@ func (w *world) wait() {
 	for w.elapsed() < w.profile.faulty+calmAfter {
 		time.Sleep(500 * time.Millisecond)
 		synctest.Wait() // what others did at this very instant is done, and may be read
+		w.wakesInTime()
 		if w.settled() {
 			return
 		}
@@ -210,6 +218,10 @@ func (a apiStore) ChangeRun(ctx context.Context, key, existing schedule.Key, dec
 
 func (a apiStore) ChangeBackfill(ctx context.Context, ref schedule.BackfillRef, decide func(schedule.BackfillInput) (schedule.BackfillChange, error)) (*schedule.Backfill, error) {
 	return a.away.ChangeBackfill(ctx, ref, decide)
+}
+
+func (a apiStore) Publish(ctx context.Context, p *topic.Publication) ([]topic.Published, error) {
+	return a.away.Publish(ctx, p)
 }
 
 func (a apiStore) GetRun(ctx context.Context, key schedule.Key) (*schedule.Run, error) {

@@ -151,11 +151,6 @@ func (r *rig) inbox(s schedule.Schedule) (lines []string) {
 	return lines
 }
 
-func (r *rig) succeeds(run schedule.Run) {
-	r.Helper()
-	r.hold(r.settle(schedule.Settlement{Key: run.Key, To: schedule.StatusSuccess})[0], "the run succeeds")
-}
-
 func (r *rig) fails(run schedule.Run) {
 	r.Helper()
 	r.hold(r.settle(schedule.Settlement{Key: run.Key, To: schedule.StatusFailed, Reason: schedule.ReasonWorkflowFailed})[0], "the run fails")
@@ -176,7 +171,7 @@ func eventConsumed(r *rig) {
 	r.ok(err, "events")
 	equal(r, "data", string(b.Events[0].Data), `{"n": 1}`)
 	equal(r, "inbox", r.inbox(s), []string{"o-1 reserved"})
-	r.succeeds(run)
+	r.succeed(run)
 	equal(r, "inbox", r.inbox(s), []string{"o-1 consumed"})
 	event, entries, err := r.GetEvent(r.ctx, r.user, eventtopic.ID{Topic: "orders", EventID: "o-1"})
 	r.ok(err, "get event")
@@ -197,7 +192,7 @@ func eventDuplicate(r *rig) {
 		{Seq: first[1].Seq, Duplicate: true, Fanout: 1}, {Seq: first[0].Seq, Duplicate: true, Differs: true, Fanout: 1}, {Seq: first[0].Seq, Duplicate: true, Differs: true, Fanout: 1},
 	})
 	r.hold(!again[3].Duplicate && again[3].Seq > first[1].Seq, "the new one is published")
-	r.succeeds(run)
+	r.succeed(run)
 	r.publish("orders", "a=1")
 	r.now = r.at(time.Second)
 	run = e.one()
@@ -252,7 +247,7 @@ func eventBatch(r *rig) {
 	r.publish("orders", "z", "10", "9")
 	r.publish("orders", "a")
 	r.hold(len(e.look()) == 0, "nothing runs while it does")
-	r.succeeds(run)
+	r.succeed(run)
 	r.now = r.at(time.Second)
 	run = e.one()
 	equal(r, "batch", r.batchOf(run.Key), []string{"z", "10", "9", "a"})
@@ -268,7 +263,7 @@ func eventMost(r *rig) {
 		r.now = r.at(time.Second)
 		run := e.one()
 		equal(r, "batch", r.batchOf(run.Key), want)
-		r.succeeds(run)
+		r.succeed(run)
 	}
 	r.now = r.at(time.Second)
 	r.hold(len(e.look()) == 0, "nothing is left, inbox %v", r.inbox(s))
@@ -310,7 +305,7 @@ func eventAttempts(r *rig) {
 				r.fails(retried[i].Run)
 			} else {
 				equal(r, "the other run", r.batchOf(retried[i].Run.Key), []string{"b"})
-				r.succeeds(retried[i].Run)
+				r.succeed(retried[i].Run)
 			}
 		}
 		r.now = r.at(10 * time.Second)

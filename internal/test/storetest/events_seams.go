@@ -111,10 +111,10 @@ func eventFirst(r *rig) {
 	r.hold(len(e.look()) == 0, "the second slot waits")
 	r.publish("orders", "a")
 	r.hold(len(e.look()) == 0, "the consumer waits")
-	r.succeeds(first)
+	r.succeed(first)
 	run := e.one()
 	equal(r, "the consumer goes first", run.ScheduleID, s.ScheduleID)
-	r.succeeds(run)
+	r.succeed(run)
 	equal(r, "then the slot", e.one().Key, second.Key)
 }
 
@@ -131,7 +131,7 @@ func eventPriority(r *rig) {
 	equal(r, "due", e.m.state.Due(r.now, 10), []string{high.ScheduleID})
 	run := e.one()
 	equal(r, "launched", run.ScheduleID, high.ScheduleID)
-	r.succeeds(run)
+	r.succeed(run)
 	equal(r, "then", e.one().ScheduleID, r.id("low"))
 }
 
@@ -195,7 +195,7 @@ func eventRace(r *rig) {
 			for _, id := range r.batchOf(launches[i].Run.Key) {
 				seen[launches[i].Run.ScheduleID+" "+id]++
 			}
-			r.succeeds(launches[i].Run)
+			r.succeed(launches[i].Run)
 		}
 		select {
 		case <-done:
@@ -272,7 +272,7 @@ func eventEditRace(r *rig) {
 		}
 		launches := e.lookOnce()
 		for i := range launches {
-			r.succeeds(launches[i].Run)
+			r.succeed(launches[i].Run)
 		}
 		select {
 		case <-done:
@@ -293,7 +293,7 @@ func eventRetention(r *rig) {
 	s := r.consumer("c", []string{"orders"})
 	r.publish("orders", "done")
 	r.publish("nobody", "unrouted")
-	r.succeeds(e.one())
+	r.succeed(e.one())
 	r.now = r.at(time.Second)
 	paused := r.consumer("p", []string{"bills"}, func(s *schedule.Schedule) { s.Pause.Paused = true })
 	r.publish("bills", "waits")
@@ -354,7 +354,7 @@ func eventWaitRace(r *rig) {
 		r.now = r.at(time.Second)
 		launches := e.lookOnce()
 		for i := range launches {
-			r.succeeds(launches[i].Run)
+			r.succeed(launches[i].Run)
 		}
 		select {
 		case <-done:

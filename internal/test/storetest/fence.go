@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
 )
 
@@ -56,6 +57,10 @@ var fenced = []struct {
 		_, err := r.Sweep(r.ctx, schedule.SweepRequest{Term: term, Now: r.at(1000 * time.Hour), CancelWait: cancelWait, RetryFor: retryFor, Limit: 10})
 		return err
 	}},
+	{"Take", func(r *rig, term schedule.Term) error {
+		_, err := r.Take(r.ctx, ledger.TakeRequest{Term: term, Now: r.now, ScheduleIDs: []string{r.id("fenced consumer")}})
+		return err
+	}},
 	{"Prune", func(r *rig, term schedule.Term) error {
 		_, err := r.Prune(r.ctx, term, r.at(1000*time.Hour), 10)
 		return err
@@ -63,19 +68,21 @@ var fenced = []struct {
 }
 
 // fencedLedger has something to do for each of them.
-func (r *rig) fencedLedger() schedule.Schedule {
+func (r *rig) fencedLedger() (s, consumer schedule.Schedule) {
 	r.Helper()
 	r.lead()
-	s := r.create("fenced", planAt(r.now))
+	s = r.create("fenced", planAt(r.now))
 	r.bring(r.manual(s, "ended", r.at(-time.Hour)), schedule.StatusSuccess)
 	r.bring(r.manual(s, "flying", r.at(-time.Hour)), schedule.StatusEnqueued, func(st *schedule.Settlement) { st.TimeoutAt = r.at(time.Hour) })
 	r.bring(r.manual(s, "launching", r.at(-time.Hour)), schedule.StatusLaunching)
 	r.add(r.slot(s, r.now))
-	return s
+	consumer = r.consumer("fenced consumer", []string{"fenced"})
+	r.publish("fenced", "a")
+	return s, consumer
 }
 
 func fenceRefuses(r *rig) {
-	s := r.fencedLedger()
+	s, consumer := r.fencedLedger()
 	older := r.term
 	r.lead()
 	holder := r.term.Holder
@@ -94,6 +101,7 @@ func fenceRefuses(r *rig) {
 			if term != (schedule.Term{}) {
 				r.hold(errors.Is(err, schedule.ErrFenced), "%s answers ErrFenced to a term %s, got %v", f.name, name, err)
 			}
+			equal(r, fmt.Sprintf("inbox after %s under a term %s", f.name, name), r.inbox(consumer), []string{"a pending"})
 			equal(r, fmt.Sprintf("runs after %s under a term %s", f.name, name), r.runsOf(s), runs)
 			equal(r, fmt.Sprintf("schedules after %s under a term %s", f.name, name), r.row(s), row)
 		}

@@ -55,7 +55,7 @@ func (r *rig) stand(runs []schedule.Run, want ...string) {
 // succeed ends a run that is in flight.
 func (r *rig) succeed(run schedule.Run) {
 	r.Helper()
-	r.hold(r.settle(schedule.Settlement{Key: run.Key, To: schedule.StatusSuccess})[0], "the run in flight succeeds")
+	r.hold(r.settle(schedule.Settlement{Key: run.Key, To: schedule.StatusSuccess})[0], "the run succeeds")
 }
 
 func overlapAllow(r *rig) {

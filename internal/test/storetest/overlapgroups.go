@@ -74,28 +74,13 @@ func overlapOpenFound(r *rig) {
 	equal(r, "of an idle group", len(r.openOf(s, 10)), 0)
 	flying, both := r.bring(r.due(s, 9), schedule.StatusStarted), r.bring(r.due(free, 8), schedule.StatusEnqueued)
 	rows := r.add(r.due(s, 3), r.slot(s, r.at(time.Minute)), r.due(other, 2))
-	sameKeys(r, "in flight and due", r.openOf(s, 10), flying.Key, both.Key, rows[0].Key)
+	r.sameKeys("in flight and due", r.openOf(s, 10), flying.Key, both.Key, rows[0].Key)
 	r.claim()
 	r.stand(rows[:1], "waiting")
-	sameKeys(r, "in flight and waiting", r.openOf(s, 10), flying.Key, both.Key, rows[0].Key)
+	r.sameKeys("in flight and waiting", r.openOf(s, 10), flying.Key, both.Key, rows[0].Key)
 	equal(r, "up to a limit", len(r.openOf(s, 2)), 2)
 	r.succeed(flying)
-	sameKeys(r, "after an end", r.openOf(s, 10), both.Key, rows[0].Key)
-}
-
-// sameKeys fails unless the keys are those, in any order.
-func sameKeys(r *rig, what string, got []schedule.Key, want ...schedule.Key) {
-	r.Helper()
-	found := make(map[schedule.Key]int)
-	for _, key := range got {
-		found[key]++
-	}
-	for _, key := range want {
-		found[key]--
-	}
-	for key, n := range found {
-		r.hold(n == 0, "%s: run %s is there %d times more than it should", what, key, n)
-	}
+	r.sameKeys("after an end", r.openOf(s, 10), both.Key, rows[0].Key)
 }
 
 func overlapOpenInChange(r *rig) {
@@ -109,7 +94,7 @@ func overlapOpenInChange(r *rig) {
 	r.ok(r.ChangeSchedules(r.ctx, ask, func(found []schedule.ChangeInput) ([]schedule.Change, error) {
 		seen = 0
 		for _, f := range found {
-			sameKeys(r, "each input", f.Open, run.Key)
+			r.sameKeys("each input", f.Open, run.Key)
 			seen++
 		}
 		return nil, nil

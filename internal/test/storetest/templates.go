@@ -55,12 +55,7 @@ func templateUsed(r *rig) {
 	j := r.jobs("q")
 	r.lead()
 	open, ended, completes := r.template("open", 200*day), r.template("ended", 200*day), r.template("completes", 200*day)
-	of := func(s schedule.Schedule) func(*schedule.Run) {
-		return func(run *schedule.Run) {
-			run.ScheduleID, run.Revision, run.OverlapKey = s.ScheduleID, s.Revision, s.QualifiedOverlapKey()
-		}
-	}
-	j.enqueue(0, j.job("open", 0, of(open)))
+	j.enqueue(0, j.jobOf(open, "open"))
 	over := r.bring(r.slot(ended, r.now), schedule.StatusSuccess)
 	j.group("g", schedule.GroupParallel, "member", func(g *schedule.JobGroup) {
 		g.OnComplete = &schedule.GroupRun{ScheduleID: completes.ScheduleID, Revision: 1, OverlapKey: completes.QualifiedOverlapKey()}
@@ -103,10 +98,7 @@ func templateNoted(r *rig) {
 	r.lead()
 	used := r.template("used", 100*day)
 	enter := func(id string) error {
-		run := j.job("job of "+id, 0, func(run *schedule.Run) {
-			run.ScheduleID, run.Revision, run.OverlapKey = used.ScheduleID, used.Revision, used.QualifiedOverlapKey()
-		})
-		return j.tryEnqueue(schedule.EnqueueRequest{Templates: []string{id}, Now: r.now}, run)
+		return j.tryEnqueue(schedule.EnqueueRequest{Templates: []string{id}, Now: r.now}, j.jobOf(used, "job of "+id))
 	}
 	r.hold(used.NotesUse(r.now), "an old template is to be noted")
 	r.ok(enter(used.ScheduleID), "enter")
@@ -126,12 +118,8 @@ func templateRace(r *rig) {
 	kept, gone := 0, 0
 	for i := range 40 {
 		s := r.template(fmt.Sprint("t", i), 100*day)
-		run := j.job(fmt.Sprint("job", i), 0, func(run *schedule.Run) {
-			run.ScheduleID, run.Revision, run.OverlapKey = s.ScheduleID, s.Revision, s.QualifiedOverlapKey()
-		})
-		byHand := r.slot(s, r.now, func(run *schedule.Run) {
-			run.Key, run.Trigger = schedule.ManualKey(s.ScheduleID, "hand"), schedule.TriggerManual
-		})
+		run := j.jobOf(s, fmt.Sprint("job", i))
+		byHand := r.manual(s, "hand", r.now)
 		var used error
 		r.crowd(2, func(n int) {
 			switch {

@@ -50,17 +50,19 @@ func verdictsOnEnded(r *rig) {
 	equal(r, "launched by a leader that knows", launched(r.claim()), []schedule.Key{runs[2].Key})
 }
 
-// sameKeys compares keys in any order.
+// sameKeys fails unless the keys are those, in any order.
 func (r *rig) sameKeys(what string, got []schedule.Key, want ...schedule.Key) {
 	r.Helper()
-	set := func(keys []schedule.Key) map[schedule.Key]bool {
-		out := make(map[schedule.Key]bool)
-		for _, key := range keys {
-			out[key] = true
-		}
-		return out
+	found := make(map[schedule.Key]int)
+	for _, key := range got {
+		found[key]++
 	}
-	equal(r, what, set(got), set(want))
+	for _, key := range want {
+		found[key]--
+	}
+	for key, n := range found {
+		r.hold(n == 0, "%s: run %s is there %d times more than it should", what, key, n)
+	}
 }
 
 func verdictsOnGone(r *rig) {

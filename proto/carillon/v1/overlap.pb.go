@@ -155,7 +155,7 @@ type OverlapSchedule struct {
 	ScheduleId string                 `protobuf:"bytes,1,opt,name=schedule_id,json=scheduleId,proto3" json:"schedule_id,omitempty"`
 	// Its rule in words.
 	Words string `protobuf:"bytes,2,opt,name=words,proto3" json:"words,omitempty"`
-	// Null: paused, exhausted, or started by hand only.
+	// Null: paused, exhausted, or started by hand or by events.
 	NextRunAt     *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=next_run_at,json=nextRunAt,proto3" json:"next_run_at,omitempty"`
 	Paused        bool                   `protobuf:"varint,4,opt,name=paused,proto3" json:"paused,omitempty"`
 	OverlapPolicy string                 `protobuf:"bytes,5,opt,name=overlap_policy,json=overlapPolicy,proto3" json:"overlap_policy,omitempty"`
