@@ -177,6 +177,9 @@ type EventStore interface {
 	// GetEvent returns an event with its data, and its entries, by schedule_id and round;
 	// schedule.ErrNotFound.
 	GetEvent(ctx context.Context, userID string, id topic.ID) (*topic.Event, []topic.Entry, error)
+	// Consumptions are the entries of an event with what decides on each, by schedule_id and round, all
+	// of one instant.
+	Consumptions(ctx context.Context, seq int64) ([]topic.Consumption, error)
 	// ListTopicEvents lists the events of a topic with their data, the newest first.
 	ListTopicEvents(ctx context.Context, f topic.EventFilter) ([]topic.Event, error)
 	// ListInbox lists entries of a consumer, in the order of the events.

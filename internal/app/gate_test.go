@@ -218,7 +218,7 @@ var may = map[string]string{
 	"WorkflowService/ShareWorkflow": "co", "WorkflowService/UnshareWorkflow": "co", "WorkflowService/ListWorkflowShares": "cov",
 	"GroupService/CreateGroup": "cuo", "GroupService/AddToGroup": "cuo", "GroupService/SealGroup": "cuo", "GroupService/GetGroup": "cuwov", "GroupService/ListGroups": "cuwov", "GroupService/CancelGroup": "cuo", "GroupService/RetryGroup": "cuo",
 	"OverlapGroupService/ListOverlapGroups": "cuwov", "OverlapGroupService/GetOverlapGroup": "cuwov", "OverlapGroupService/RunOverlapGroup": "cuo",
-	"EventService/PublishEvents": "cuo", "EventService/GetEvent": "cuwov", "EventService/ListEvents": "cuwov", "EventService/ListInbox": "cuwov",
+	"EventService/PublishEvents": "cuo", "EventService/GetEvent": "cuwov", "EventService/ExplainEvent": "cuwov", "EventService/ListEvents": "cuwov", "EventService/ListInbox": "cuwov",
 	"LimitService/UpsertLimit": "cuo", "LimitService/GetLimit": "cuwov", "LimitService/ListLimits": "cuwov", "LimitService/DeleteLimit": "cuo", "LimitService/SetLimitKey": "cuo",
 	"QueueService/UpsertQueue": "cuo", "QueueService/GetQueue": "cuwov", "QueueService/ListQueues": "cuwov", "QueueService/DeleteQueue": "cuo", "QueueService/PauseQueue": "cuo", "QueueService/ResumeQueue": "cuo", "QueueService/CloseQueue": "cuo", "QueueService/OpenQueue": "cuo", "QueueService/ListQueueEvents": "cuwov", "QueueService/EnqueueRun": "cuo", "QueueService/EnqueueRuns": "cuo", "QueueService/ListWaiting": "cuwov", "QueueService/SimulateQueue": "cuwov",
 	"QueueService/ReserveSlot": "cuo", "QueueService/GetReservation": "cuwov", "QueueService/ListReservations": "cuwov", "QueueService/ExtendReservation": "cuo", "QueueService/ReleaseReservation": "cuo",

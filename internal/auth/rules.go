@@ -116,6 +116,7 @@ var rules = map[string]Rule{
 	"/carillon.v1.OverlapGroupService/RunOverlapGroup":   changes,
 	"/carillon.v1.EventService/PublishEvents":            enqueues,
 	"/carillon.v1.EventService/GetEvent":                 reads,
+	"/carillon.v1.EventService/ExplainEvent":             reads,
 	"/carillon.v1.EventService/ListEvents":               reads,
 	"/carillon.v1.EventService/ListInbox":                reads,
 

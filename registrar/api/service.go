@@ -128,6 +128,8 @@ type Queues interface {
 type Events interface {
 	Publish(ctx context.Context, in registrar.PublishInput) ([]topic.Event, []topic.Published, error)
 	GetEvent(ctx context.Context, userID string, id topic.ID) (*topic.Event, []topic.Entry, error)
+	// ExplainEvent is about the one consumer that is named, or all.
+	ExplainEvent(ctx context.Context, userID string, id topic.ID, consumer string) (explain.EventAnswer, error)
 	// ListTopicEvents lists the newest first.
 	ListTopicEvents(ctx context.Context, f topic.EventFilter) ([]topic.Event, error)
 	// ListInbox lists the oldest event first.

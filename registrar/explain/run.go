@@ -9,6 +9,7 @@ import (
 	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/schedule/describe"
+	"github.com/carillon/carillon/internal/topic"
 )
 
 // RunFacts is the input of DeriveRun: a run that is no slot of its schedule, or is in a dispatch
@@ -18,6 +19,7 @@ type RunFacts struct {
 	Definition *schedule.Definition // of its revision; nil: it is not stored any more
 	Attempts   []schedule.LaunchAttempt
 	Result     *schedule.RunResult // of an end; nil: none
+	Batch      *topic.Batch        // what a run of a consumer has taken; nil: it is none
 	Next       *schedule.Run       // its retry; nil: there is none
 	Now        time.Time
 
@@ -92,6 +94,7 @@ func DeriveRun(f RunFacts) RunAnswer {
 	default:
 		x.say("%s is in progress: %s", x.subject(), stage(r))
 	}
+	x.batch()
 	x.unique()
 	x.grouped()
 	x.told()

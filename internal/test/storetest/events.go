@@ -20,6 +20,7 @@ var eventChecks = []check{
 	{"a look that finds nothing leaves no wake row and no run", eventNothing},
 	{"the next attempt has the batch, and the events are dead after the last", eventAttempts},
 	{"a cancelled run leaves dead events, and later ones are taken", eventCancelled},
+	{"an event says of each consumer what decides on it", eventConsumptions},
 	{"a run that was not started gives its events back", eventSkipped},
 	{"while the consumer is paused its events gather; after the pause they are taken", eventPaused},
 	{"a planned run of a paused consumer waits for the end of the pause", eventPlannedPaused},

@@ -838,6 +838,309 @@ func (x *GetEventResponse) GetInbox() []*InboxEntry {
 	return nil
 }
 
+type ExplainEventRequest struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Topic   string                 `protobuf:"bytes,1,opt,name=topic,proto3" json:"topic,omitempty"`
+	EventId string                 `protobuf:"bytes,2,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
+	// Required if the event has one.
+	Source string `protobuf:"bytes,3,opt,name=source,proto3" json:"source,omitempty"`
+	// The owner. Required, except for callers with the role user.
+	UserId string `protobuf:"bytes,4,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	// Only this schedule, also if it has nothing of the event. Default: each
+	// consumer of the event.
+	Handler       string `protobuf:"bytes,5,opt,name=handler,proto3" json:"handler,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExplainEventRequest) Reset() {
+	*x = ExplainEventRequest{}
+	mi := &file_carillon_v1_event_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExplainEventRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExplainEventRequest) ProtoMessage() {}
+
+func (x *ExplainEventRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_event_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExplainEventRequest.ProtoReflect.Descriptor instead.
+func (*ExplainEventRequest) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_event_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *ExplainEventRequest) GetTopic() string {
+	if x != nil {
+		return x.Topic
+	}
+	return ""
+}
+
+func (x *ExplainEventRequest) GetEventId() string {
+	if x != nil {
+		return x.EventId
+	}
+	return ""
+}
+
+func (x *ExplainEventRequest) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
+}
+
+func (x *ExplainEventRequest) GetUserId() string {
+	if x != nil {
+		return x.UserId
+	}
+	return ""
+}
+
+func (x *ExplainEventRequest) GetHandler() string {
+	if x != nil {
+		return x.Handler
+	}
+	return ""
+}
+
+type ExplainEventResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Event *Event                 `protobuf:"bytes,1,opt,name=event,proto3" json:"event,omitempty"`
+	// The time of the answer.
+	Now *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=now,proto3" json:"now,omitempty"`
+	// One for each consumer, by schedule_id. Empty: no schedule consumed the topic
+	// when the event was published.
+	Handlers      []*ExplainedConsumer `protobuf:"bytes,3,rep,name=handlers,proto3" json:"handlers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExplainEventResponse) Reset() {
+	*x = ExplainEventResponse{}
+	mi := &file_carillon_v1_event_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExplainEventResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExplainEventResponse) ProtoMessage() {}
+
+func (x *ExplainEventResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_event_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExplainEventResponse.ProtoReflect.Descriptor instead.
+func (*ExplainEventResponse) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_event_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *ExplainEventResponse) GetEvent() *Event {
+	if x != nil {
+		return x.Event
+	}
+	return nil
+}
+
+func (x *ExplainEventResponse) GetNow() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Now
+	}
+	return nil
+}
+
+func (x *ExplainEventResponse) GetHandlers() []*ExplainedConsumer {
+	if x != nil {
+		return x.Handlers
+	}
+	return nil
+}
+
+// ExplainedConsumer says where an event is for one consumer, and why.
+type ExplainedConsumer struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Empty: a consumer that had the event, and has no entry of it.
+	ScheduleId string `protobuf:"bytes,1,opt,name=schedule_id,json=scheduleId,proto3" json:"schedule_id,omitempty"`
+	// consumed: run has succeeded. held_by_run: run has it and is not over. waits:
+	// no run has it yet; see reason. skipped: it ended without a run. dead: run has
+	// failed for good, or was cancelled. not_subscribed: the schedule does not name
+	// the topic, or only since since. pruned: the entry is older than what is kept.
+	// unrecorded: the rows contradict each other, which is a bug.
+	Verdict string `protobuf:"bytes,2,opt,name=verdict,proto3" json:"verdict,omitempty"`
+	// Of waits: overlap_busy (for blocked_by), paused (the consumer is), backoff
+	// (the consumer is looked at again at until), due (the next look takes it). Of
+	// skipped: deleted, unsubscribed. Of dead: failed, cancelled.
+	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	// The run that has it or has ended it, as 64 hex digits.
+	Run string `protobuf:"bytes,4,opt,name=run,proto3" json:"run,omitempty"`
+	// The run for which it waits.
+	BlockedBy string `protobuf:"bytes,5,opt,name=blocked_by,json=blockedBy,proto3" json:"blocked_by,omitempty"`
+	// Since when it is so. Of not_subscribed: since when the schedule names the
+	// topic; null: it does not.
+	Since *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=since,proto3" json:"since,omitempty"`
+	// When the wait ends. Null: unknown.
+	Until *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=until,proto3" json:"until,omitempty"`
+	// Attempts with it that failed.
+	Attempts uint32 `protobuf:"varint,8,opt,name=attempts,proto3" json:"attempts,omitempty"`
+	// How long it has waited for its first run.
+	WaitMs uint32 `protobuf:"varint,9,opt,name=wait_ms,json=waitMs,proto3" json:"wait_ms,omitempty"`
+	// 1 = published.
+	Round uint32 `protobuf:"varint,10,opt,name=round,proto3" json:"round,omitempty"`
+	// Of paused.
+	PausedBy  string `protobuf:"bytes,11,opt,name=paused_by,json=pausedBy,proto3" json:"paused_by,omitempty"`
+	PauseNote string `protobuf:"bytes,12,opt,name=pause_note,json=pauseNote,proto3" json:"pause_note,omitempty"`
+	// The answer in sentences.
+	Sentences     []string `protobuf:"bytes,13,rep,name=sentences,proto3" json:"sentences,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExplainedConsumer) Reset() {
+	*x = ExplainedConsumer{}
+	mi := &file_carillon_v1_event_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExplainedConsumer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExplainedConsumer) ProtoMessage() {}
+
+func (x *ExplainedConsumer) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_event_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExplainedConsumer.ProtoReflect.Descriptor instead.
+func (*ExplainedConsumer) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_event_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *ExplainedConsumer) GetScheduleId() string {
+	if x != nil {
+		return x.ScheduleId
+	}
+	return ""
+}
+
+func (x *ExplainedConsumer) GetVerdict() string {
+	if x != nil {
+		return x.Verdict
+	}
+	return ""
+}
+
+func (x *ExplainedConsumer) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *ExplainedConsumer) GetRun() string {
+	if x != nil {
+		return x.Run
+	}
+	return ""
+}
+
+func (x *ExplainedConsumer) GetBlockedBy() string {
+	if x != nil {
+		return x.BlockedBy
+	}
+	return ""
+}
+
+func (x *ExplainedConsumer) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *ExplainedConsumer) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
+}
+
+func (x *ExplainedConsumer) GetAttempts() uint32 {
+	if x != nil {
+		return x.Attempts
+	}
+	return 0
+}
+
+func (x *ExplainedConsumer) GetWaitMs() uint32 {
+	if x != nil {
+		return x.WaitMs
+	}
+	return 0
+}
+
+func (x *ExplainedConsumer) GetRound() uint32 {
+	if x != nil {
+		return x.Round
+	}
+	return 0
+}
+
+func (x *ExplainedConsumer) GetPausedBy() string {
+	if x != nil {
+		return x.PausedBy
+	}
+	return ""
+}
+
+func (x *ExplainedConsumer) GetPauseNote() string {
+	if x != nil {
+		return x.PauseNote
+	}
+	return ""
+}
+
+func (x *ExplainedConsumer) GetSentences() []string {
+	if x != nil {
+		return x.Sentences
+	}
+	return nil
+}
+
 type ListEventsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Topic string                 `protobuf:"bytes,1,opt,name=topic,proto3" json:"topic,omitempty"`
@@ -853,7 +1156,7 @@ type ListEventsRequest struct {
 
 func (x *ListEventsRequest) Reset() {
 	*x = ListEventsRequest{}
-	mi := &file_carillon_v1_event_proto_msgTypes[9]
+	mi := &file_carillon_v1_event_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -865,7 +1168,7 @@ func (x *ListEventsRequest) String() string {
 func (*ListEventsRequest) ProtoMessage() {}
 
 func (x *ListEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_event_proto_msgTypes[9]
+	mi := &file_carillon_v1_event_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -878,7 +1181,7 @@ func (x *ListEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEventsRequest.ProtoReflect.Descriptor instead.
 func (*ListEventsRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_event_proto_rawDescGZIP(), []int{9}
+	return file_carillon_v1_event_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ListEventsRequest) GetTopic() string {
@@ -919,7 +1222,7 @@ type ListEventsResponse struct {
 
 func (x *ListEventsResponse) Reset() {
 	*x = ListEventsResponse{}
-	mi := &file_carillon_v1_event_proto_msgTypes[10]
+	mi := &file_carillon_v1_event_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -931,7 +1234,7 @@ func (x *ListEventsResponse) String() string {
 func (*ListEventsResponse) ProtoMessage() {}
 
 func (x *ListEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_event_proto_msgTypes[10]
+	mi := &file_carillon_v1_event_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -944,7 +1247,7 @@ func (x *ListEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEventsResponse.ProtoReflect.Descriptor instead.
 func (*ListEventsResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_event_proto_rawDescGZIP(), []int{10}
+	return file_carillon_v1_event_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ListEventsResponse) GetEvents() []*Event {
@@ -976,7 +1279,7 @@ type ListInboxRequest struct {
 
 func (x *ListInboxRequest) Reset() {
 	*x = ListInboxRequest{}
-	mi := &file_carillon_v1_event_proto_msgTypes[11]
+	mi := &file_carillon_v1_event_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -988,7 +1291,7 @@ func (x *ListInboxRequest) String() string {
 func (*ListInboxRequest) ProtoMessage() {}
 
 func (x *ListInboxRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_event_proto_msgTypes[11]
+	mi := &file_carillon_v1_event_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1001,7 +1304,7 @@ func (x *ListInboxRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListInboxRequest.ProtoReflect.Descriptor instead.
 func (*ListInboxRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_event_proto_rawDescGZIP(), []int{11}
+	return file_carillon_v1_event_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ListInboxRequest) GetScheduleId() string {
@@ -1044,7 +1347,7 @@ type ListInboxResponse struct {
 
 func (x *ListInboxResponse) Reset() {
 	*x = ListInboxResponse{}
-	mi := &file_carillon_v1_event_proto_msgTypes[12]
+	mi := &file_carillon_v1_event_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1056,7 +1359,7 @@ func (x *ListInboxResponse) String() string {
 func (*ListInboxResponse) ProtoMessage() {}
 
 func (x *ListInboxResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_event_proto_msgTypes[12]
+	mi := &file_carillon_v1_event_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1069,7 +1372,7 @@ func (x *ListInboxResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListInboxResponse.ProtoReflect.Descriptor instead.
 func (*ListInboxResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_event_proto_rawDescGZIP(), []int{12}
+	return file_carillon_v1_event_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ListInboxResponse) GetEntries() []*InboxEntry {
@@ -1173,7 +1476,36 @@ const file_carillon_v1_event_proto_rawDesc = "" +
 	"\auser_id\x18\x04 \x01(\tB/\xbaH,\xd8\x01\x01r'2%^[\\p{L}\\p{M}\\p{N}\\p{P}\\p{S} ]{1,128}$R\x06userId\"k\n" +
 	"\x10GetEventResponse\x12(\n" +
 	"\x05event\x18\x01 \x01(\v2\x12.carillon.v1.EventR\x05event\x12-\n" +
-	"\x05inbox\x18\x02 \x03(\v2\x17.carillon.v1.InboxEntryR\x05inbox\"\xeb\x01\n" +
+	"\x05inbox\x18\x02 \x03(\v2\x17.carillon.v1.InboxEntryR\x05inbox\"\xa9\x02\n" +
+	"\x13ExplainEventRequest\x12<\n" +
+	"\x05topic\x18\x01 \x01(\tB&\xe2A\x01\x02\xbaH\x1f\xc8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\x05topic\x12*\n" +
+	"\bevent_id\x18\x02 \x01(\tB\x0f\xe2A\x01\x02\xbaH\b\xc8\x01\x01r\x03(\x80\x02R\aeventId\x12 \n" +
+	"\x06source\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\x06source\x12H\n" +
+	"\auser_id\x18\x04 \x01(\tB/\xbaH,\xd8\x01\x01r'2%^[\\p{L}\\p{M}\\p{N}\\p{P}\\p{S} ]{1,128}$R\x06userId\x12<\n" +
+	"\ahandler\x18\x05 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\ahandler\"\xaa\x01\n" +
+	"\x14ExplainEventResponse\x12(\n" +
+	"\x05event\x18\x01 \x01(\v2\x12.carillon.v1.EventR\x05event\x12,\n" +
+	"\x03now\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x03now\x12:\n" +
+	"\bhandlers\x18\x03 \x03(\v2\x1e.carillon.v1.ExplainedConsumerR\bhandlers\"\xcf\x04\n" +
+	"\x11ExplainedConsumer\x12\x1f\n" +
+	"\vschedule_id\x18\x01 \x01(\tR\n" +
+	"scheduleId\x12p\n" +
+	"\averdict\x18\x02 \x01(\tBV\xbaHSrQR\bconsumedR\vheld_by_runR\x05waitsR\askippedR\x04deadR\x0enot_subscribedR\x06prunedR\n" +
+	"unrecordedR\averdict\x12m\n" +
+	"\x06reason\x18\x03 \x01(\tBU\xbaHRrPR\x00R\foverlap_busyR\x06pausedR\abackoffR\x03dueR\adeletedR\funsubscribedR\x06failedR\tcancelledR\x06reason\x12\x10\n" +
+	"\x03run\x18\x04 \x01(\tR\x03run\x12\x1d\n" +
+	"\n" +
+	"blocked_by\x18\x05 \x01(\tR\tblockedBy\x120\n" +
+	"\x05since\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x120\n" +
+	"\x05until\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12\x1a\n" +
+	"\battempts\x18\b \x01(\rR\battempts\x12\x17\n" +
+	"\await_ms\x18\t \x01(\rR\x06waitMs\x12\x14\n" +
+	"\x05round\x18\n" +
+	" \x01(\rR\x05round\x12\x1b\n" +
+	"\tpaused_by\x18\v \x01(\tR\bpausedBy\x12\x1d\n" +
+	"\n" +
+	"pause_note\x18\f \x01(\tR\tpauseNote\x12\x1c\n" +
+	"\tsentences\x18\r \x03(\tR\tsentences\"\xeb\x01\n" +
 	"\x11ListEventsRequest\x12<\n" +
 	"\x05topic\x18\x01 \x01(\tB&\xe2A\x01\x02\xbaH\x1f\xc8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\x05topic\x12H\n" +
 	"\auser_id\x18\x02 \x01(\tB/\xbaH,\xd8\x01\x01r'2%^[\\p{L}\\p{M}\\p{N}\\p{P}\\p{S} ]{1,128}$R\x06userId\x12%\n" +
@@ -1196,11 +1528,12 @@ const file_carillon_v1_event_proto_rawDesc = "" +
 	"\x06counts\x18\x03 \x03(\v2*.carillon.v1.ListInboxResponse.CountsEntryR\x06counts\x1a9\n" +
 	"\vCountsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x012\x80\x04\n" +
+	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x012\x8f\x05\n" +
 	"\fEventService\x12\x8d\x01\n" +
 	"\rPublishEvents\x12!.carillon.v1.PublishEventsRequest\x1a\".carillon.v1.PublishEventsResponse\"5\x82\xd3\xe4\x93\x02/:\x01*Z\x0f:\x01*\"\n" +
 	"/v1/events\"\x19/v1/topics/{topic}/events\x12x\n" +
-	"\bGetEvent\x12\x1c.carillon.v1.GetEventRequest\x1a\x1d.carillon.v1.GetEventResponse\"/\x82\xd3\xe4\x93\x02)\x12'/v1/topics/{topic}/events/{event_id=**}\x12p\n" +
+	"\bGetEvent\x12\x1c.carillon.v1.GetEventRequest\x1a\x1d.carillon.v1.GetEventResponse\"/\x82\xd3\xe4\x93\x02)\x12'/v1/topics/{topic}/events/{event_id=**}\x12\x8c\x01\n" +
+	"\fExplainEvent\x12 .carillon.v1.ExplainEventRequest\x1a!.carillon.v1.ExplainEventResponse\"7\x82\xd3\xe4\x93\x021\x12//v1/topics/{topic}/events/{event_id=**}:explain\x12p\n" +
 	"\n" +
 	"ListEvents\x12\x1e.carillon.v1.ListEventsRequest\x1a\x1f.carillon.v1.ListEventsResponse\"!\x82\xd3\xe4\x93\x02\x1b\x12\x19/v1/topics/{topic}/events\x12t\n" +
 	"\tListInbox\x12\x1d.carillon.v1.ListInboxRequest\x1a\x1e.carillon.v1.ListInboxResponse\"(\x82\xd3\xe4\x93\x02\"\x12 /v1/handlers/{schedule_id}/inboxB\xa5\x01\n" +
@@ -1219,7 +1552,7 @@ func file_carillon_v1_event_proto_rawDescGZIP() []byte {
 	return file_carillon_v1_event_proto_rawDescData
 }
 
-var file_carillon_v1_event_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_carillon_v1_event_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_carillon_v1_event_proto_goTypes = []any{
 	(*Consume)(nil),               // 0: carillon.v1.Consume
 	(*Event)(nil),                 // 1: carillon.v1.Event
@@ -1230,42 +1563,52 @@ var file_carillon_v1_event_proto_goTypes = []any{
 	(*PublishedEvent)(nil),        // 6: carillon.v1.PublishedEvent
 	(*GetEventRequest)(nil),       // 7: carillon.v1.GetEventRequest
 	(*GetEventResponse)(nil),      // 8: carillon.v1.GetEventResponse
-	(*ListEventsRequest)(nil),     // 9: carillon.v1.ListEventsRequest
-	(*ListEventsResponse)(nil),    // 10: carillon.v1.ListEventsResponse
-	(*ListInboxRequest)(nil),      // 11: carillon.v1.ListInboxRequest
-	(*ListInboxResponse)(nil),     // 12: carillon.v1.ListInboxResponse
-	nil,                           // 13: carillon.v1.ListInboxResponse.CountsEntry
-	(*timestamppb.Timestamp)(nil), // 14: google.protobuf.Timestamp
+	(*ExplainEventRequest)(nil),   // 9: carillon.v1.ExplainEventRequest
+	(*ExplainEventResponse)(nil),  // 10: carillon.v1.ExplainEventResponse
+	(*ExplainedConsumer)(nil),     // 11: carillon.v1.ExplainedConsumer
+	(*ListEventsRequest)(nil),     // 12: carillon.v1.ListEventsRequest
+	(*ListEventsResponse)(nil),    // 13: carillon.v1.ListEventsResponse
+	(*ListInboxRequest)(nil),      // 14: carillon.v1.ListInboxRequest
+	(*ListInboxResponse)(nil),     // 15: carillon.v1.ListInboxResponse
+	nil,                           // 16: carillon.v1.ListInboxResponse.CountsEntry
+	(*timestamppb.Timestamp)(nil), // 17: google.protobuf.Timestamp
 }
 var file_carillon_v1_event_proto_depIdxs = []int32{
-	14, // 0: carillon.v1.Event.time:type_name -> google.protobuf.Timestamp
-	14, // 1: carillon.v1.Event.published_at:type_name -> google.protobuf.Timestamp
-	14, // 2: carillon.v1.InboxEntry.created_at:type_name -> google.protobuf.Timestamp
-	14, // 3: carillon.v1.InboxEntry.offered_at:type_name -> google.protobuf.Timestamp
-	14, // 4: carillon.v1.InboxEntry.ended_at:type_name -> google.protobuf.Timestamp
+	17, // 0: carillon.v1.Event.time:type_name -> google.protobuf.Timestamp
+	17, // 1: carillon.v1.Event.published_at:type_name -> google.protobuf.Timestamp
+	17, // 2: carillon.v1.InboxEntry.created_at:type_name -> google.protobuf.Timestamp
+	17, // 3: carillon.v1.InboxEntry.offered_at:type_name -> google.protobuf.Timestamp
+	17, // 4: carillon.v1.InboxEntry.ended_at:type_name -> google.protobuf.Timestamp
 	1,  // 5: carillon.v1.InboxEntry.event:type_name -> carillon.v1.Event
-	14, // 6: carillon.v1.NewEvent.time:type_name -> google.protobuf.Timestamp
+	17, // 6: carillon.v1.NewEvent.time:type_name -> google.protobuf.Timestamp
 	3,  // 7: carillon.v1.PublishEventsRequest.events:type_name -> carillon.v1.NewEvent
-	14, // 8: carillon.v1.PublishEventsRequest.time:type_name -> google.protobuf.Timestamp
+	17, // 8: carillon.v1.PublishEventsRequest.time:type_name -> google.protobuf.Timestamp
 	6,  // 9: carillon.v1.PublishEventsResponse.results:type_name -> carillon.v1.PublishedEvent
 	1,  // 10: carillon.v1.GetEventResponse.event:type_name -> carillon.v1.Event
 	2,  // 11: carillon.v1.GetEventResponse.inbox:type_name -> carillon.v1.InboxEntry
-	1,  // 12: carillon.v1.ListEventsResponse.events:type_name -> carillon.v1.Event
-	2,  // 13: carillon.v1.ListInboxResponse.entries:type_name -> carillon.v1.InboxEntry
-	13, // 14: carillon.v1.ListInboxResponse.counts:type_name -> carillon.v1.ListInboxResponse.CountsEntry
-	4,  // 15: carillon.v1.EventService.PublishEvents:input_type -> carillon.v1.PublishEventsRequest
-	7,  // 16: carillon.v1.EventService.GetEvent:input_type -> carillon.v1.GetEventRequest
-	9,  // 17: carillon.v1.EventService.ListEvents:input_type -> carillon.v1.ListEventsRequest
-	11, // 18: carillon.v1.EventService.ListInbox:input_type -> carillon.v1.ListInboxRequest
-	5,  // 19: carillon.v1.EventService.PublishEvents:output_type -> carillon.v1.PublishEventsResponse
-	8,  // 20: carillon.v1.EventService.GetEvent:output_type -> carillon.v1.GetEventResponse
-	10, // 21: carillon.v1.EventService.ListEvents:output_type -> carillon.v1.ListEventsResponse
-	12, // 22: carillon.v1.EventService.ListInbox:output_type -> carillon.v1.ListInboxResponse
-	19, // [19:23] is the sub-list for method output_type
-	15, // [15:19] is the sub-list for method input_type
-	15, // [15:15] is the sub-list for extension type_name
-	15, // [15:15] is the sub-list for extension extendee
-	0,  // [0:15] is the sub-list for field type_name
+	1,  // 12: carillon.v1.ExplainEventResponse.event:type_name -> carillon.v1.Event
+	17, // 13: carillon.v1.ExplainEventResponse.now:type_name -> google.protobuf.Timestamp
+	11, // 14: carillon.v1.ExplainEventResponse.handlers:type_name -> carillon.v1.ExplainedConsumer
+	17, // 15: carillon.v1.ExplainedConsumer.since:type_name -> google.protobuf.Timestamp
+	17, // 16: carillon.v1.ExplainedConsumer.until:type_name -> google.protobuf.Timestamp
+	1,  // 17: carillon.v1.ListEventsResponse.events:type_name -> carillon.v1.Event
+	2,  // 18: carillon.v1.ListInboxResponse.entries:type_name -> carillon.v1.InboxEntry
+	16, // 19: carillon.v1.ListInboxResponse.counts:type_name -> carillon.v1.ListInboxResponse.CountsEntry
+	4,  // 20: carillon.v1.EventService.PublishEvents:input_type -> carillon.v1.PublishEventsRequest
+	7,  // 21: carillon.v1.EventService.GetEvent:input_type -> carillon.v1.GetEventRequest
+	9,  // 22: carillon.v1.EventService.ExplainEvent:input_type -> carillon.v1.ExplainEventRequest
+	12, // 23: carillon.v1.EventService.ListEvents:input_type -> carillon.v1.ListEventsRequest
+	14, // 24: carillon.v1.EventService.ListInbox:input_type -> carillon.v1.ListInboxRequest
+	5,  // 25: carillon.v1.EventService.PublishEvents:output_type -> carillon.v1.PublishEventsResponse
+	8,  // 26: carillon.v1.EventService.GetEvent:output_type -> carillon.v1.GetEventResponse
+	10, // 27: carillon.v1.EventService.ExplainEvent:output_type -> carillon.v1.ExplainEventResponse
+	13, // 28: carillon.v1.EventService.ListEvents:output_type -> carillon.v1.ListEventsResponse
+	15, // 29: carillon.v1.EventService.ListInbox:output_type -> carillon.v1.ListInboxResponse
+	25, // [25:30] is the sub-list for method output_type
+	20, // [20:25] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_carillon_v1_event_proto_init() }
@@ -1279,7 +1622,7 @@ func file_carillon_v1_event_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_carillon_v1_event_proto_rawDesc), len(file_carillon_v1_event_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   14,
+			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

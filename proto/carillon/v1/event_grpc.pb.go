@@ -21,6 +21,7 @@ const _ = grpc.SupportPackageIsVersion9
 const (
 	EventService_PublishEvents_FullMethodName = "/carillon.v1.EventService/PublishEvents"
 	EventService_GetEvent_FullMethodName      = "/carillon.v1.EventService/GetEvent"
+	EventService_ExplainEvent_FullMethodName  = "/carillon.v1.EventService/ExplainEvent"
 	EventService_ListEvents_FullMethodName    = "/carillon.v1.EventService/ListEvents"
 	EventService_ListInbox_FullMethodName     = "/carillon.v1.EventService/ListInbox"
 )
@@ -45,6 +46,9 @@ type EventServiceClient interface {
 	PublishEvents(ctx context.Context, in *PublishEventsRequest, opts ...grpc.CallOption) (*PublishEventsResponse, error)
 	// GetEvent returns an event, and its state for each consumer.
 	GetEvent(ctx context.Context, in *GetEventRequest, opts ...grpc.CallOption) (*GetEventResponse, error)
+	// ExplainEvent says for each consumer of an event where the event is, and why:
+	// which run has it or had it, and what it waits for.
+	ExplainEvent(ctx context.Context, in *ExplainEventRequest, opts ...grpc.CallOption) (*ExplainEventResponse, error)
 	// ListEvents returns events of a topic, the newest first.
 	ListEvents(ctx context.Context, in *ListEventsRequest, opts ...grpc.CallOption) (*ListEventsResponse, error)
 	// ListInbox returns what a consumer has of events, the oldest first.
@@ -73,6 +77,16 @@ func (c *eventServiceClient) GetEvent(ctx context.Context, in *GetEventRequest, 
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(GetEventResponse)
 	err := c.cc.Invoke(ctx, EventService_GetEvent_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *eventServiceClient) ExplainEvent(ctx context.Context, in *ExplainEventRequest, opts ...grpc.CallOption) (*ExplainEventResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ExplainEventResponse)
+	err := c.cc.Invoke(ctx, EventService_ExplainEvent_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -119,6 +133,9 @@ type EventServiceServer interface {
 	PublishEvents(context.Context, *PublishEventsRequest) (*PublishEventsResponse, error)
 	// GetEvent returns an event, and its state for each consumer.
 	GetEvent(context.Context, *GetEventRequest) (*GetEventResponse, error)
+	// ExplainEvent says for each consumer of an event where the event is, and why:
+	// which run has it or had it, and what it waits for.
+	ExplainEvent(context.Context, *ExplainEventRequest) (*ExplainEventResponse, error)
 	// ListEvents returns events of a topic, the newest first.
 	ListEvents(context.Context, *ListEventsRequest) (*ListEventsResponse, error)
 	// ListInbox returns what a consumer has of events, the oldest first.
@@ -138,6 +155,9 @@ func (UnimplementedEventServiceServer) PublishEvents(context.Context, *PublishEv
 }
 func (UnimplementedEventServiceServer) GetEvent(context.Context, *GetEventRequest) (*GetEventResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetEvent not implemented")
+}
+func (UnimplementedEventServiceServer) ExplainEvent(context.Context, *ExplainEventRequest) (*ExplainEventResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ExplainEvent not implemented")
 }
 func (UnimplementedEventServiceServer) ListEvents(context.Context, *ListEventsRequest) (*ListEventsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListEvents not implemented")
@@ -202,6 +222,24 @@ func _EventService_GetEvent_Handler(srv interface{}, ctx context.Context, dec fu
 	return interceptor(ctx, in, info, handler)
 }
 
+func _EventService_ExplainEvent_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ExplainEventRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(EventServiceServer).ExplainEvent(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: EventService_ExplainEvent_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(EventServiceServer).ExplainEvent(ctx, req.(*ExplainEventRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _EventService_ListEvents_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ListEventsRequest)
 	if err := dec(in); err != nil {
@@ -252,6 +290,10 @@ var EventService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GetEvent",
 			Handler:    _EventService_GetEvent_Handler,
+		},
+		{
+			MethodName: "ExplainEvent",
+			Handler:    _EventService_ExplainEvent_Handler,
 		},
 		{
 			MethodName: "ListEvents",
