@@ -186,6 +186,18 @@ type EventStore interface {
 	ListInbox(ctx context.Context, f topic.InboxFilter) ([]topic.InboxEntry, error)
 	// CountInbox counts the entries of a consumer by state.
 	CountInbox(ctx context.Context, scheduleID string) (map[topic.State]int, error)
+	// ListTopics lists topics that have events, or a consumer that names them, by owner and name.
+	ListTopics(ctx context.Context, f topic.NameFilter) ([]topic.Name, error)
+	// ReadTopic reads the numbers of a topic; those of one that does not exist are zero.
+	ReadTopic(ctx context.Context, name topic.Name, ask topic.StatsAsk) (topic.Stats, error)
+	// AuditEvents passes the events of a range with their entries to visit, by publish time; an event
+	// with several entries comes once for each. cut: there are more events than f.Limit.
+	AuditEvents(ctx context.Context, f topic.AuditFilter, visit func(*topic.AuditRow)) (cut bool, err error)
+	// AuditRuns are what runs have taken by their records, and by the consumed entries that name them.
+	AuditRuns(ctx context.Context, keys []schedule.Key) ([]topic.AuditRun, error)
+	// StrayEntries are up to limit numbers of entries of a consumer, from one number to another, whose
+	// event does not exist.
+	StrayEntries(ctx context.Context, scheduleID string, first, last int64, limit int) ([]int64, error)
 	// EventsOf returns what a run of a consumer has taken, in the order of the events; nil: it is none.
 	EventsOf(ctx context.Context, key schedule.Key) (*topic.Batch, error)
 }

@@ -119,6 +119,9 @@ var rules = map[string]Rule{
 	"/carillon.v1.EventService/ExplainEvent":             reads,
 	"/carillon.v1.EventService/ListEvents":               reads,
 	"/carillon.v1.EventService/ListInbox":                reads,
+	"/carillon.v1.EventService/ListTopics":               reads,
+	"/carillon.v1.EventService/GetTopic":                 reads,
+	"/carillon.v1.EventService/AuditTopic":               reads,
 
 	"/carillon.v1.LimitService/UpsertLimit": changes,
 	"/carillon.v1.LimitService/GetLimit":    reads,

@@ -132,6 +132,10 @@ type Events interface {
 	ExplainEvent(ctx context.Context, userID string, id topic.ID, consumer string) (explain.EventAnswer, error)
 	// ListTopicEvents lists the newest first.
 	ListTopicEvents(ctx context.Context, f topic.EventFilter) ([]topic.Event, error)
+	ListTopics(ctx context.Context, f topic.NameFilter) ([]topic.Stats, error)
+	GetTopic(ctx context.Context, name topic.Name) (topic.Stats, error)
+	// AuditTopic returns the range that was audited.
+	AuditTopic(ctx context.Context, f topic.AuditFilter) (a *topic.Audit, of topic.AuditFilter, cut bool, err error)
 	// ListInbox lists the oldest event first.
 	ListInbox(ctx context.Context, f topic.InboxFilter) (registrar.Inbox, error)
 }

@@ -60,12 +60,7 @@ func (s *Store) Consumptions(ctx context.Context, seq int64) (found []topic.Cons
 			if at.seq != seq || row == nil {
 				continue
 			}
-			c := topic.Consumption{Entry: entry, Deleted: !row.Alive(), Pause: row.Pause, OverlapKey: row.QualifiedOverlapKey(), WakeAt: s.wakeRows[at.scheduleID]}
-			for key, b := range s.taken {
-				if r := s.runs[key]; b.scheduleID == at.scheduleID && r != nil && !r.Status.Terminal() {
-					c.Own = key
-				}
-			}
+			c := topic.Consumption{Entry: entry, Deleted: !row.Alive(), Pause: row.Pause, OverlapKey: row.QualifiedOverlapKey(), WakeAt: s.wakeRows[at.scheduleID], Own: s.ownRun(at.scheduleID)}
 			if r := s.runs[entry.Run]; r != nil {
 				c.RunOpen, c.TakenAt = !r.Status.Terminal(), r.CreatedAt
 			}

@@ -29,7 +29,7 @@ var dialect = &tables.Dialect{
 		ListRevisions: sqlListRevisions,
 		Unsubscribe:   sqlUnsubscribe, SubscriptionsOf: sqlSubscriptionsOf, DrawEvents: sqlDrawEvents, InsertEvents: sqlInsertEventsOfTopics, EventsByID: sqlEventsByID, InsertInbox: sqlInsertInbox,
 		WakeConsumers: sqlWakeConsumers, WakesOfSchedules: sqlWakesOfSchedules, WakesOfBuckets: sqlWakesOfBuckets, LockWakes: sqlLockWakes,
-		ReadReady: sqlReadReady, ReserveEvents: sqlReserveEvents, SkipEvents: sqlSkipEvents, HandlersOf: sqlHandlersOf,
+		ReadReady: sqlReadReady, ReserveEvents: sqlReserveEvents, SkipEvents: sqlSkipEvents, HandlersOf: sqlHandlersOf, AuditRuns: sqlAuditRuns, AuditBatches: sqlAuditBatches,
 	},
 	ListAlerts: func(f *schedule.AlertFilter) tables.Call {
 		var q conditions

@@ -122,6 +122,7 @@ type Statements struct {
 	ReserveEvents                                                                                 string // of consumer $1 at $2 for the run $3, the rows of seq and round in $4 that are pending
 	SkipEvents                                                                                    string // the same, with a reason for the run
 	HandlersOf                                                                                    string // of the keys in $1, those of consumers
+	AuditRuns, AuditBatches                                                                       string // of the keys in $1: their ends and records; the consumed entries that name them
 	DrawPositions                                                                                 string // $1 values above all earlier ones; returns the first
 }
 

@@ -21,6 +21,8 @@ var eventChecks = []check{
 	{"the next attempt has the batch, and the events are dead after the last", eventAttempts},
 	{"a cancelled run leaves dead events, and later ones are taken", eventCancelled},
 	{"an event says of each consumer what decides on it", eventConsumptions},
+	{"topics are those of events and of consumers, in order, and each has its numbers", eventTopics},
+	{"an audit passes each event with its entries, and what the runs of consumed ones have taken", eventAudit},
 	{"a run that was not started gives its events back", eventSkipped},
 	{"while the consumer is paused its events gather; after the pause they are taken", eventPaused},
 	{"a planned run of a paused consumer waits for the end of the pause", eventPlannedPaused},

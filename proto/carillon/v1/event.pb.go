@@ -1264,6 +1264,765 @@ func (x *ListEventsResponse) GetNextPageToken() string {
 	return ""
 }
 
+// Topic is a topic with its numbers. They are counted when it is read: among the
+// newest 1000 events and the oldest 1000 pending and dead entries of each consumer
+// in ListTopics, 100000 in GetTopic.
+type Topic struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Topic string                 `protobuf:"bytes,1,opt,name=topic,proto3" json:"topic,omitempty"`
+	// The owner.
+	UserId string `protobuf:"bytes,2,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	// Events that were published in the last hour and the last 24 hours.
+	PublishedLastHour uint32 `protobuf:"varint,3,opt,name=published_last_hour,json=publishedLastHour,proto3" json:"published_last_hour,omitempty"`
+	PublishedLastDay  uint32 `protobuf:"varint,4,opt,name=published_last_day,json=publishedLastDay,proto3" json:"published_last_day,omitempty"`
+	// Null: no event is kept.
+	LastPublishedAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=last_published_at,json=lastPublishedAt,proto3" json:"last_published_at,omitempty"`
+	// Entries of all consumers that no run has yet, and since when the oldest waits.
+	Pending         uint32                 `protobuf:"varint,6,opt,name=pending,proto3" json:"pending,omitempty"`
+	OldestPendingAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=oldest_pending_at,json=oldestPendingAt,proto3" json:"oldest_pending_at,omitempty"`
+	// Entries that are dead.
+	Dead uint32 `protobuf:"varint,8,opt,name=dead,proto3" json:"dead,omitempty"`
+	// There may be more than the numbers say.
+	AtLeast bool `protobuf:"varint,9,opt,name=at_least,json=atLeast,proto3" json:"at_least,omitempty"`
+	// By schedule_id.
+	Handlers      []*TopicConsumer `protobuf:"bytes,10,rep,name=handlers,proto3" json:"handlers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Topic) Reset() {
+	*x = Topic{}
+	mi := &file_carillon_v1_event_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Topic) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Topic) ProtoMessage() {}
+
+func (x *Topic) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_event_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Topic.ProtoReflect.Descriptor instead.
+func (*Topic) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_event_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *Topic) GetTopic() string {
+	if x != nil {
+		return x.Topic
+	}
+	return ""
+}
+
+func (x *Topic) GetUserId() string {
+	if x != nil {
+		return x.UserId
+	}
+	return ""
+}
+
+func (x *Topic) GetPublishedLastHour() uint32 {
+	if x != nil {
+		return x.PublishedLastHour
+	}
+	return 0
+}
+
+func (x *Topic) GetPublishedLastDay() uint32 {
+	if x != nil {
+		return x.PublishedLastDay
+	}
+	return 0
+}
+
+func (x *Topic) GetLastPublishedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.LastPublishedAt
+	}
+	return nil
+}
+
+func (x *Topic) GetPending() uint32 {
+	if x != nil {
+		return x.Pending
+	}
+	return 0
+}
+
+func (x *Topic) GetOldestPendingAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.OldestPendingAt
+	}
+	return nil
+}
+
+func (x *Topic) GetDead() uint32 {
+	if x != nil {
+		return x.Dead
+	}
+	return 0
+}
+
+func (x *Topic) GetAtLeast() bool {
+	if x != nil {
+		return x.AtLeast
+	}
+	return false
+}
+
+func (x *Topic) GetHandlers() []*TopicConsumer {
+	if x != nil {
+		return x.Handlers
+	}
+	return nil
+}
+
+// TopicConsumer is a consumer of a topic. Its numbers are those of this topic.
+type TopicConsumer struct {
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	ScheduleId string                 `protobuf:"bytes,1,opt,name=schedule_id,json=scheduleId,proto3" json:"schedule_id,omitempty"`
+	// The topic as the consumer names it, such as orders.*
+	By              string                 `protobuf:"bytes,2,opt,name=by,proto3" json:"by,omitempty"`
+	Pending         uint32                 `protobuf:"varint,3,opt,name=pending,proto3" json:"pending,omitempty"`
+	OldestPendingAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=oldest_pending_at,json=oldestPendingAt,proto3" json:"oldest_pending_at,omitempty"`
+	Dead            uint32                 `protobuf:"varint,5,opt,name=dead,proto3" json:"dead,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *TopicConsumer) Reset() {
+	*x = TopicConsumer{}
+	mi := &file_carillon_v1_event_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TopicConsumer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TopicConsumer) ProtoMessage() {}
+
+func (x *TopicConsumer) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_event_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TopicConsumer.ProtoReflect.Descriptor instead.
+func (*TopicConsumer) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_event_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *TopicConsumer) GetScheduleId() string {
+	if x != nil {
+		return x.ScheduleId
+	}
+	return ""
+}
+
+func (x *TopicConsumer) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *TopicConsumer) GetPending() uint32 {
+	if x != nil {
+		return x.Pending
+	}
+	return 0
+}
+
+func (x *TopicConsumer) GetOldestPendingAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.OldestPendingAt
+	}
+	return nil
+}
+
+func (x *TopicConsumer) GetDead() uint32 {
+	if x != nil {
+		return x.Dead
+	}
+	return 0
+}
+
+type ListTopicsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Default: all owners. Callers with the role user have their own only.
+	UserId string `protobuf:"bytes,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	// Default 50, at most 200.
+	PageSize uint32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// next_page_token of the previous page.
+	PageToken     string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListTopicsRequest) Reset() {
+	*x = ListTopicsRequest{}
+	mi := &file_carillon_v1_event_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListTopicsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListTopicsRequest) ProtoMessage() {}
+
+func (x *ListTopicsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_event_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListTopicsRequest.ProtoReflect.Descriptor instead.
+func (*ListTopicsRequest) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_event_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *ListTopicsRequest) GetUserId() string {
+	if x != nil {
+		return x.UserId
+	}
+	return ""
+}
+
+func (x *ListTopicsRequest) GetPageSize() uint32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListTopicsRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+type ListTopicsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Topics        []*Topic               `protobuf:"bytes,1,rep,name=topics,proto3" json:"topics,omitempty"`
+	NextPageToken string                 `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListTopicsResponse) Reset() {
+	*x = ListTopicsResponse{}
+	mi := &file_carillon_v1_event_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListTopicsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListTopicsResponse) ProtoMessage() {}
+
+func (x *ListTopicsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_event_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListTopicsResponse.ProtoReflect.Descriptor instead.
+func (*ListTopicsResponse) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_event_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *ListTopicsResponse) GetTopics() []*Topic {
+	if x != nil {
+		return x.Topics
+	}
+	return nil
+}
+
+func (x *ListTopicsResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+type GetTopicRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Topic string                 `protobuf:"bytes,1,opt,name=topic,proto3" json:"topic,omitempty"`
+	// The owner. Required, except for callers with the role user.
+	UserId        string `protobuf:"bytes,2,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetTopicRequest) Reset() {
+	*x = GetTopicRequest{}
+	mi := &file_carillon_v1_event_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetTopicRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetTopicRequest) ProtoMessage() {}
+
+func (x *GetTopicRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_event_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetTopicRequest.ProtoReflect.Descriptor instead.
+func (*GetTopicRequest) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_event_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *GetTopicRequest) GetTopic() string {
+	if x != nil {
+		return x.Topic
+	}
+	return ""
+}
+
+func (x *GetTopicRequest) GetUserId() string {
+	if x != nil {
+		return x.UserId
+	}
+	return ""
+}
+
+type GetTopicResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Topic         *Topic                 `protobuf:"bytes,1,opt,name=topic,proto3" json:"topic,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetTopicResponse) Reset() {
+	*x = GetTopicResponse{}
+	mi := &file_carillon_v1_event_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetTopicResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetTopicResponse) ProtoMessage() {}
+
+func (x *GetTopicResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_event_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetTopicResponse.ProtoReflect.Descriptor instead.
+func (*GetTopicResponse) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_event_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *GetTopicResponse) GetTopic() *Topic {
+	if x != nil {
+		return x.Topic
+	}
+	return nil
+}
+
+type AuditTopicRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Topic string                 `protobuf:"bytes,1,opt,name=topic,proto3" json:"topic,omitempty"`
+	// The owner. Required, except for callers with the role user.
+	UserId string `protobuf:"bytes,2,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	// Events from this time on. Default: an hour before until.
+	From *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=from,proto3" json:"from,omitempty"`
+	// Events before this time. Default: now.
+	Until         *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=until,proto3" json:"until,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AuditTopicRequest) Reset() {
+	*x = AuditTopicRequest{}
+	mi := &file_carillon_v1_event_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AuditTopicRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AuditTopicRequest) ProtoMessage() {}
+
+func (x *AuditTopicRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_event_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AuditTopicRequest.ProtoReflect.Descriptor instead.
+func (*AuditTopicRequest) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_event_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *AuditTopicRequest) GetTopic() string {
+	if x != nil {
+		return x.Topic
+	}
+	return ""
+}
+
+func (x *AuditTopicRequest) GetUserId() string {
+	if x != nil {
+		return x.UserId
+	}
+	return ""
+}
+
+func (x *AuditTopicRequest) GetFrom() *timestamppb.Timestamp {
+	if x != nil {
+		return x.From
+	}
+	return nil
+}
+
+func (x *AuditTopicRequest) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
+}
+
+type AuditTopicResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The range that was audited. until is earlier than asked if cut.
+	From  *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=from,proto3" json:"from,omitempty"`
+	Until *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=until,proto3" json:"until,omitempty"`
+	// The range has more than 100000 events: ask again from until on.
+	Cut bool `protobuf:"varint,3,opt,name=cut,proto3" json:"cut,omitempty"`
+	// Events of the range, and to how many consumers they were published, together.
+	Events uint32 `protobuf:"varint,4,opt,name=events,proto3" json:"events,omitempty"`
+	Fanout uint32 `protobuf:"varint,5,opt,name=fanout,proto3" json:"fanout,omitempty"`
+	// Entries that were deleted because they are old. fanout is their number and
+	// those of the handlers, together.
+	Pruned   uint32             `protobuf:"varint,6,opt,name=pruned,proto3" json:"pruned,omitempty"`
+	Handlers []*AuditedConsumer `protobuf:"bytes,7,rep,name=handlers,proto3" json:"handlers,omitempty"`
+	// Empty: all is as it must be. At most 100.
+	Violations []*AuditViolation `protobuf:"bytes,8,rep,name=violations,proto3" json:"violations,omitempty"`
+	// How many there are.
+	Broken        uint32 `protobuf:"varint,9,opt,name=broken,proto3" json:"broken,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AuditTopicResponse) Reset() {
+	*x = AuditTopicResponse{}
+	mi := &file_carillon_v1_event_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AuditTopicResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AuditTopicResponse) ProtoMessage() {}
+
+func (x *AuditTopicResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_event_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AuditTopicResponse.ProtoReflect.Descriptor instead.
+func (*AuditTopicResponse) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_event_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *AuditTopicResponse) GetFrom() *timestamppb.Timestamp {
+	if x != nil {
+		return x.From
+	}
+	return nil
+}
+
+func (x *AuditTopicResponse) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
+}
+
+func (x *AuditTopicResponse) GetCut() bool {
+	if x != nil {
+		return x.Cut
+	}
+	return false
+}
+
+func (x *AuditTopicResponse) GetEvents() uint32 {
+	if x != nil {
+		return x.Events
+	}
+	return 0
+}
+
+func (x *AuditTopicResponse) GetFanout() uint32 {
+	if x != nil {
+		return x.Fanout
+	}
+	return 0
+}
+
+func (x *AuditTopicResponse) GetPruned() uint32 {
+	if x != nil {
+		return x.Pruned
+	}
+	return 0
+}
+
+func (x *AuditTopicResponse) GetHandlers() []*AuditedConsumer {
+	if x != nil {
+		return x.Handlers
+	}
+	return nil
+}
+
+func (x *AuditTopicResponse) GetViolations() []*AuditViolation {
+	if x != nil {
+		return x.Violations
+	}
+	return nil
+}
+
+func (x *AuditTopicResponse) GetBroken() uint32 {
+	if x != nil {
+		return x.Broken
+	}
+	return 0
+}
+
+// AuditedConsumer counts the entries of a consumer.
+type AuditedConsumer struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ScheduleId    string                 `protobuf:"bytes,1,opt,name=schedule_id,json=scheduleId,proto3" json:"schedule_id,omitempty"`
+	Pending       uint32                 `protobuf:"varint,2,opt,name=pending,proto3" json:"pending,omitempty"`
+	Reserved      uint32                 `protobuf:"varint,3,opt,name=reserved,proto3" json:"reserved,omitempty"`
+	Consumed      uint32                 `protobuf:"varint,4,opt,name=consumed,proto3" json:"consumed,omitempty"`
+	Skipped       uint32                 `protobuf:"varint,5,opt,name=skipped,proto3" json:"skipped,omitempty"`
+	Dead          uint32                 `protobuf:"varint,6,opt,name=dead,proto3" json:"dead,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AuditedConsumer) Reset() {
+	*x = AuditedConsumer{}
+	mi := &file_carillon_v1_event_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AuditedConsumer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AuditedConsumer) ProtoMessage() {}
+
+func (x *AuditedConsumer) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_event_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AuditedConsumer.ProtoReflect.Descriptor instead.
+func (*AuditedConsumer) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_event_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *AuditedConsumer) GetScheduleId() string {
+	if x != nil {
+		return x.ScheduleId
+	}
+	return ""
+}
+
+func (x *AuditedConsumer) GetPending() uint32 {
+	if x != nil {
+		return x.Pending
+	}
+	return 0
+}
+
+func (x *AuditedConsumer) GetReserved() uint32 {
+	if x != nil {
+		return x.Reserved
+	}
+	return 0
+}
+
+func (x *AuditedConsumer) GetConsumed() uint32 {
+	if x != nil {
+		return x.Consumed
+	}
+	return 0
+}
+
+func (x *AuditedConsumer) GetSkipped() uint32 {
+	if x != nil {
+		return x.Skipped
+	}
+	return 0
+}
+
+func (x *AuditedConsumer) GetDead() uint32 {
+	if x != nil {
+		return x.Dead
+	}
+	return 0
+}
+
+// AuditViolation is something that must not be.
+type AuditViolation struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The event; empty: it is about a run or an entry.
+	EventId    string `protobuf:"bytes,1,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
+	ScheduleId string `protobuf:"bytes,2,opt,name=schedule_id,json=scheduleId,proto3" json:"schedule_id,omitempty"`
+	// The run, as 64 hex digits.
+	Run string `protobuf:"bytes,3,opt,name=run,proto3" json:"run,omitempty"`
+	// What is wrong, in words.
+	Problem       string `protobuf:"bytes,4,opt,name=problem,proto3" json:"problem,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AuditViolation) Reset() {
+	*x = AuditViolation{}
+	mi := &file_carillon_v1_event_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AuditViolation) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AuditViolation) ProtoMessage() {}
+
+func (x *AuditViolation) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_event_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AuditViolation.ProtoReflect.Descriptor instead.
+func (*AuditViolation) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_event_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *AuditViolation) GetEventId() string {
+	if x != nil {
+		return x.EventId
+	}
+	return ""
+}
+
+func (x *AuditViolation) GetScheduleId() string {
+	if x != nil {
+		return x.ScheduleId
+	}
+	return ""
+}
+
+func (x *AuditViolation) GetRun() string {
+	if x != nil {
+		return x.Run
+	}
+	return ""
+}
+
+func (x *AuditViolation) GetProblem() string {
+	if x != nil {
+		return x.Problem
+	}
+	return ""
+}
+
 type ListInboxRequest struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	ScheduleId string                 `protobuf:"bytes,1,opt,name=schedule_id,json=scheduleId,proto3" json:"schedule_id,omitempty"`
@@ -1279,7 +2038,7 @@ type ListInboxRequest struct {
 
 func (x *ListInboxRequest) Reset() {
 	*x = ListInboxRequest{}
-	mi := &file_carillon_v1_event_proto_msgTypes[14]
+	mi := &file_carillon_v1_event_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1291,7 +2050,7 @@ func (x *ListInboxRequest) String() string {
 func (*ListInboxRequest) ProtoMessage() {}
 
 func (x *ListInboxRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_event_proto_msgTypes[14]
+	mi := &file_carillon_v1_event_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1304,7 +2063,7 @@ func (x *ListInboxRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListInboxRequest.ProtoReflect.Descriptor instead.
 func (*ListInboxRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_event_proto_rawDescGZIP(), []int{14}
+	return file_carillon_v1_event_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ListInboxRequest) GetScheduleId() string {
@@ -1347,7 +2106,7 @@ type ListInboxResponse struct {
 
 func (x *ListInboxResponse) Reset() {
 	*x = ListInboxResponse{}
-	mi := &file_carillon_v1_event_proto_msgTypes[15]
+	mi := &file_carillon_v1_event_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1359,7 +2118,7 @@ func (x *ListInboxResponse) String() string {
 func (*ListInboxResponse) ProtoMessage() {}
 
 func (x *ListInboxResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_event_proto_msgTypes[15]
+	mi := &file_carillon_v1_event_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1372,7 +2131,7 @@ func (x *ListInboxResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListInboxResponse.ProtoReflect.Descriptor instead.
 func (*ListInboxResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_event_proto_rawDescGZIP(), []int{15}
+	return file_carillon_v1_event_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ListInboxResponse) GetEntries() []*InboxEntry {
@@ -1514,7 +2273,70 @@ const file_carillon_v1_event_proto_rawDesc = "" +
 	"page_token\x18\x04 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\tpageToken\"h\n" +
 	"\x12ListEventsResponse\x12*\n" +
 	"\x06events\x18\x01 \x03(\v2\x12.carillon.v1.EventR\x06events\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xf7\x01\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xa5\x03\n" +
+	"\x05Topic\x12\x14\n" +
+	"\x05topic\x18\x01 \x01(\tR\x05topic\x12\x17\n" +
+	"\auser_id\x18\x02 \x01(\tR\x06userId\x12.\n" +
+	"\x13published_last_hour\x18\x03 \x01(\rR\x11publishedLastHour\x12,\n" +
+	"\x12published_last_day\x18\x04 \x01(\rR\x10publishedLastDay\x12F\n" +
+	"\x11last_published_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x0flastPublishedAt\x12\x18\n" +
+	"\apending\x18\x06 \x01(\rR\apending\x12F\n" +
+	"\x11oldest_pending_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x0foldestPendingAt\x12\x12\n" +
+	"\x04dead\x18\b \x01(\rR\x04dead\x12\x19\n" +
+	"\bat_least\x18\t \x01(\bR\aatLeast\x126\n" +
+	"\bhandlers\x18\n" +
+	" \x03(\v2\x1a.carillon.v1.TopicConsumerR\bhandlers\"\xb6\x01\n" +
+	"\rTopicConsumer\x12\x1f\n" +
+	"\vschedule_id\x18\x01 \x01(\tR\n" +
+	"scheduleId\x12\x0e\n" +
+	"\x02by\x18\x02 \x01(\tR\x02by\x12\x18\n" +
+	"\apending\x18\x03 \x01(\rR\apending\x12F\n" +
+	"\x11oldest_pending_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x0foldestPendingAt\x12\x12\n" +
+	"\x04dead\x18\x05 \x01(\rR\x04dead\"\xad\x01\n" +
+	"\x11ListTopicsRequest\x12H\n" +
+	"\auser_id\x18\x01 \x01(\tB/\xbaH,\xd8\x01\x01r'2%^[\\p{L}\\p{M}\\p{N}\\p{P}\\p{S} ]{1,128}$R\x06userId\x12%\n" +
+	"\tpage_size\x18\x02 \x01(\rB\b\xbaH\x05*\x03\x18\xc8\x01R\bpageSize\x12'\n" +
+	"\n" +
+	"page_token\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\tpageToken\"h\n" +
+	"\x12ListTopicsResponse\x12*\n" +
+	"\x06topics\x18\x01 \x03(\v2\x12.carillon.v1.TopicR\x06topics\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x99\x01\n" +
+	"\x0fGetTopicRequest\x12<\n" +
+	"\x05topic\x18\x01 \x01(\tB&\xe2A\x01\x02\xbaH\x1f\xc8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\x05topic\x12H\n" +
+	"\auser_id\x18\x02 \x01(\tB/\xbaH,\xd8\x01\x01r'2%^[\\p{L}\\p{M}\\p{N}\\p{P}\\p{S} ]{1,128}$R\x06userId\"<\n" +
+	"\x10GetTopicResponse\x12(\n" +
+	"\x05topic\x18\x01 \x01(\v2\x12.carillon.v1.TopicR\x05topic\"\xfd\x01\n" +
+	"\x11AuditTopicRequest\x12<\n" +
+	"\x05topic\x18\x01 \x01(\tB&\xe2A\x01\x02\xbaH\x1f\xc8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\x05topic\x12H\n" +
+	"\auser_id\x18\x02 \x01(\tB/\xbaH,\xd8\x01\x01r'2%^[\\p{L}\\p{M}\\p{N}\\p{P}\\p{S} ]{1,128}$R\x06userId\x12.\n" +
+	"\x04from\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x04from\x120\n" +
+	"\x05until\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\"\xdf\x02\n" +
+	"\x12AuditTopicResponse\x12.\n" +
+	"\x04from\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04from\x120\n" +
+	"\x05until\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12\x10\n" +
+	"\x03cut\x18\x03 \x01(\bR\x03cut\x12\x16\n" +
+	"\x06events\x18\x04 \x01(\rR\x06events\x12\x16\n" +
+	"\x06fanout\x18\x05 \x01(\rR\x06fanout\x12\x16\n" +
+	"\x06pruned\x18\x06 \x01(\rR\x06pruned\x128\n" +
+	"\bhandlers\x18\a \x03(\v2\x1c.carillon.v1.AuditedConsumerR\bhandlers\x12;\n" +
+	"\n" +
+	"violations\x18\b \x03(\v2\x1b.carillon.v1.AuditViolationR\n" +
+	"violations\x12\x16\n" +
+	"\x06broken\x18\t \x01(\rR\x06broken\"\xb2\x01\n" +
+	"\x0fAuditedConsumer\x12\x1f\n" +
+	"\vschedule_id\x18\x01 \x01(\tR\n" +
+	"scheduleId\x12\x18\n" +
+	"\apending\x18\x02 \x01(\rR\apending\x12\x1a\n" +
+	"\breserved\x18\x03 \x01(\rR\breserved\x12\x1a\n" +
+	"\bconsumed\x18\x04 \x01(\rR\bconsumed\x12\x18\n" +
+	"\askipped\x18\x05 \x01(\rR\askipped\x12\x12\n" +
+	"\x04dead\x18\x06 \x01(\rR\x04dead\"x\n" +
+	"\x0eAuditViolation\x12\x19\n" +
+	"\bevent_id\x18\x01 \x01(\tR\aeventId\x12\x1f\n" +
+	"\vschedule_id\x18\x02 \x01(\tR\n" +
+	"scheduleId\x12\x10\n" +
+	"\x03run\x18\x03 \x01(\tR\x03run\x12\x18\n" +
+	"\aproblem\x18\x04 \x01(\tR\aproblem\"\xf7\x01\n" +
 	"\x10ListInboxRequest\x12G\n" +
 	"\vschedule_id\x18\x01 \x01(\tB&\xe2A\x01\x02\xbaH\x1f\xc8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
 	"scheduleId\x12J\n" +
@@ -1528,14 +2350,20 @@ const file_carillon_v1_event_proto_rawDesc = "" +
 	"\x06counts\x18\x03 \x03(\v2*.carillon.v1.ListInboxResponse.CountsEntryR\x06counts\x1a9\n" +
 	"\vCountsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x012\x8f\x05\n" +
+	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x012\xc8\a\n" +
 	"\fEventService\x12\x8d\x01\n" +
 	"\rPublishEvents\x12!.carillon.v1.PublishEventsRequest\x1a\".carillon.v1.PublishEventsResponse\"5\x82\xd3\xe4\x93\x02/:\x01*Z\x0f:\x01*\"\n" +
 	"/v1/events\"\x19/v1/topics/{topic}/events\x12x\n" +
 	"\bGetEvent\x12\x1c.carillon.v1.GetEventRequest\x1a\x1d.carillon.v1.GetEventResponse\"/\x82\xd3\xe4\x93\x02)\x12'/v1/topics/{topic}/events/{event_id=**}\x12\x8c\x01\n" +
 	"\fExplainEvent\x12 .carillon.v1.ExplainEventRequest\x1a!.carillon.v1.ExplainEventResponse\"7\x82\xd3\xe4\x93\x021\x12//v1/topics/{topic}/events/{event_id=**}:explain\x12p\n" +
 	"\n" +
-	"ListEvents\x12\x1e.carillon.v1.ListEventsRequest\x1a\x1f.carillon.v1.ListEventsResponse\"!\x82\xd3\xe4\x93\x02\x1b\x12\x19/v1/topics/{topic}/events\x12t\n" +
+	"ListEvents\x12\x1e.carillon.v1.ListEventsRequest\x1a\x1f.carillon.v1.ListEventsResponse\"!\x82\xd3\xe4\x93\x02\x1b\x12\x19/v1/topics/{topic}/events\x12a\n" +
+	"\n" +
+	"ListTopics\x12\x1e.carillon.v1.ListTopicsRequest\x1a\x1f.carillon.v1.ListTopicsResponse\"\x12\x82\xd3\xe4\x93\x02\f\x12\n" +
+	"/v1/topics\x12c\n" +
+	"\bGetTopic\x12\x1c.carillon.v1.GetTopicRequest\x1a\x1d.carillon.v1.GetTopicResponse\"\x1a\x82\xd3\xe4\x93\x02\x14\x12\x12/v1/topics/{topic}\x12o\n" +
+	"\n" +
+	"AuditTopic\x12\x1e.carillon.v1.AuditTopicRequest\x1a\x1f.carillon.v1.AuditTopicResponse\" \x82\xd3\xe4\x93\x02\x1a\x12\x18/v1/topics/{topic}:audit\x12t\n" +
 	"\tListInbox\x12\x1d.carillon.v1.ListInboxRequest\x1a\x1e.carillon.v1.ListInboxResponse\"(\x82\xd3\xe4\x93\x02\"\x12 /v1/handlers/{schedule_id}/inboxB\xa5\x01\n" +
 	"\x0fcom.carillon.v1B\n" +
 	"EventProtoP\x01Z9github.com/carillon/carillon/proto/carillon/v1;carillonv1\xa2\x02\x03CXX\xaa\x02\vCarillon.V1\xca\x02\vCarillon\\V1\xe2\x02\x17Carillon\\V1\\GPBMetadata\xea\x02\fCarillon::V1b\x06proto3"
@@ -1552,7 +2380,7 @@ func file_carillon_v1_event_proto_rawDescGZIP() []byte {
 	return file_carillon_v1_event_proto_rawDescData
 }
 
-var file_carillon_v1_event_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_carillon_v1_event_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_carillon_v1_event_proto_goTypes = []any{
 	(*Consume)(nil),               // 0: carillon.v1.Consume
 	(*Event)(nil),                 // 1: carillon.v1.Event
@@ -1568,47 +2396,75 @@ var file_carillon_v1_event_proto_goTypes = []any{
 	(*ExplainedConsumer)(nil),     // 11: carillon.v1.ExplainedConsumer
 	(*ListEventsRequest)(nil),     // 12: carillon.v1.ListEventsRequest
 	(*ListEventsResponse)(nil),    // 13: carillon.v1.ListEventsResponse
-	(*ListInboxRequest)(nil),      // 14: carillon.v1.ListInboxRequest
-	(*ListInboxResponse)(nil),     // 15: carillon.v1.ListInboxResponse
-	nil,                           // 16: carillon.v1.ListInboxResponse.CountsEntry
-	(*timestamppb.Timestamp)(nil), // 17: google.protobuf.Timestamp
+	(*Topic)(nil),                 // 14: carillon.v1.Topic
+	(*TopicConsumer)(nil),         // 15: carillon.v1.TopicConsumer
+	(*ListTopicsRequest)(nil),     // 16: carillon.v1.ListTopicsRequest
+	(*ListTopicsResponse)(nil),    // 17: carillon.v1.ListTopicsResponse
+	(*GetTopicRequest)(nil),       // 18: carillon.v1.GetTopicRequest
+	(*GetTopicResponse)(nil),      // 19: carillon.v1.GetTopicResponse
+	(*AuditTopicRequest)(nil),     // 20: carillon.v1.AuditTopicRequest
+	(*AuditTopicResponse)(nil),    // 21: carillon.v1.AuditTopicResponse
+	(*AuditedConsumer)(nil),       // 22: carillon.v1.AuditedConsumer
+	(*AuditViolation)(nil),        // 23: carillon.v1.AuditViolation
+	(*ListInboxRequest)(nil),      // 24: carillon.v1.ListInboxRequest
+	(*ListInboxResponse)(nil),     // 25: carillon.v1.ListInboxResponse
+	nil,                           // 26: carillon.v1.ListInboxResponse.CountsEntry
+	(*timestamppb.Timestamp)(nil), // 27: google.protobuf.Timestamp
 }
 var file_carillon_v1_event_proto_depIdxs = []int32{
-	17, // 0: carillon.v1.Event.time:type_name -> google.protobuf.Timestamp
-	17, // 1: carillon.v1.Event.published_at:type_name -> google.protobuf.Timestamp
-	17, // 2: carillon.v1.InboxEntry.created_at:type_name -> google.protobuf.Timestamp
-	17, // 3: carillon.v1.InboxEntry.offered_at:type_name -> google.protobuf.Timestamp
-	17, // 4: carillon.v1.InboxEntry.ended_at:type_name -> google.protobuf.Timestamp
+	27, // 0: carillon.v1.Event.time:type_name -> google.protobuf.Timestamp
+	27, // 1: carillon.v1.Event.published_at:type_name -> google.protobuf.Timestamp
+	27, // 2: carillon.v1.InboxEntry.created_at:type_name -> google.protobuf.Timestamp
+	27, // 3: carillon.v1.InboxEntry.offered_at:type_name -> google.protobuf.Timestamp
+	27, // 4: carillon.v1.InboxEntry.ended_at:type_name -> google.protobuf.Timestamp
 	1,  // 5: carillon.v1.InboxEntry.event:type_name -> carillon.v1.Event
-	17, // 6: carillon.v1.NewEvent.time:type_name -> google.protobuf.Timestamp
+	27, // 6: carillon.v1.NewEvent.time:type_name -> google.protobuf.Timestamp
 	3,  // 7: carillon.v1.PublishEventsRequest.events:type_name -> carillon.v1.NewEvent
-	17, // 8: carillon.v1.PublishEventsRequest.time:type_name -> google.protobuf.Timestamp
+	27, // 8: carillon.v1.PublishEventsRequest.time:type_name -> google.protobuf.Timestamp
 	6,  // 9: carillon.v1.PublishEventsResponse.results:type_name -> carillon.v1.PublishedEvent
 	1,  // 10: carillon.v1.GetEventResponse.event:type_name -> carillon.v1.Event
 	2,  // 11: carillon.v1.GetEventResponse.inbox:type_name -> carillon.v1.InboxEntry
 	1,  // 12: carillon.v1.ExplainEventResponse.event:type_name -> carillon.v1.Event
-	17, // 13: carillon.v1.ExplainEventResponse.now:type_name -> google.protobuf.Timestamp
+	27, // 13: carillon.v1.ExplainEventResponse.now:type_name -> google.protobuf.Timestamp
 	11, // 14: carillon.v1.ExplainEventResponse.handlers:type_name -> carillon.v1.ExplainedConsumer
-	17, // 15: carillon.v1.ExplainedConsumer.since:type_name -> google.protobuf.Timestamp
-	17, // 16: carillon.v1.ExplainedConsumer.until:type_name -> google.protobuf.Timestamp
+	27, // 15: carillon.v1.ExplainedConsumer.since:type_name -> google.protobuf.Timestamp
+	27, // 16: carillon.v1.ExplainedConsumer.until:type_name -> google.protobuf.Timestamp
 	1,  // 17: carillon.v1.ListEventsResponse.events:type_name -> carillon.v1.Event
-	2,  // 18: carillon.v1.ListInboxResponse.entries:type_name -> carillon.v1.InboxEntry
-	16, // 19: carillon.v1.ListInboxResponse.counts:type_name -> carillon.v1.ListInboxResponse.CountsEntry
-	4,  // 20: carillon.v1.EventService.PublishEvents:input_type -> carillon.v1.PublishEventsRequest
-	7,  // 21: carillon.v1.EventService.GetEvent:input_type -> carillon.v1.GetEventRequest
-	9,  // 22: carillon.v1.EventService.ExplainEvent:input_type -> carillon.v1.ExplainEventRequest
-	12, // 23: carillon.v1.EventService.ListEvents:input_type -> carillon.v1.ListEventsRequest
-	14, // 24: carillon.v1.EventService.ListInbox:input_type -> carillon.v1.ListInboxRequest
-	5,  // 25: carillon.v1.EventService.PublishEvents:output_type -> carillon.v1.PublishEventsResponse
-	8,  // 26: carillon.v1.EventService.GetEvent:output_type -> carillon.v1.GetEventResponse
-	10, // 27: carillon.v1.EventService.ExplainEvent:output_type -> carillon.v1.ExplainEventResponse
-	13, // 28: carillon.v1.EventService.ListEvents:output_type -> carillon.v1.ListEventsResponse
-	15, // 29: carillon.v1.EventService.ListInbox:output_type -> carillon.v1.ListInboxResponse
-	25, // [25:30] is the sub-list for method output_type
-	20, // [20:25] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	27, // 18: carillon.v1.Topic.last_published_at:type_name -> google.protobuf.Timestamp
+	27, // 19: carillon.v1.Topic.oldest_pending_at:type_name -> google.protobuf.Timestamp
+	15, // 20: carillon.v1.Topic.handlers:type_name -> carillon.v1.TopicConsumer
+	27, // 21: carillon.v1.TopicConsumer.oldest_pending_at:type_name -> google.protobuf.Timestamp
+	14, // 22: carillon.v1.ListTopicsResponse.topics:type_name -> carillon.v1.Topic
+	14, // 23: carillon.v1.GetTopicResponse.topic:type_name -> carillon.v1.Topic
+	27, // 24: carillon.v1.AuditTopicRequest.from:type_name -> google.protobuf.Timestamp
+	27, // 25: carillon.v1.AuditTopicRequest.until:type_name -> google.protobuf.Timestamp
+	27, // 26: carillon.v1.AuditTopicResponse.from:type_name -> google.protobuf.Timestamp
+	27, // 27: carillon.v1.AuditTopicResponse.until:type_name -> google.protobuf.Timestamp
+	22, // 28: carillon.v1.AuditTopicResponse.handlers:type_name -> carillon.v1.AuditedConsumer
+	23, // 29: carillon.v1.AuditTopicResponse.violations:type_name -> carillon.v1.AuditViolation
+	2,  // 30: carillon.v1.ListInboxResponse.entries:type_name -> carillon.v1.InboxEntry
+	26, // 31: carillon.v1.ListInboxResponse.counts:type_name -> carillon.v1.ListInboxResponse.CountsEntry
+	4,  // 32: carillon.v1.EventService.PublishEvents:input_type -> carillon.v1.PublishEventsRequest
+	7,  // 33: carillon.v1.EventService.GetEvent:input_type -> carillon.v1.GetEventRequest
+	9,  // 34: carillon.v1.EventService.ExplainEvent:input_type -> carillon.v1.ExplainEventRequest
+	12, // 35: carillon.v1.EventService.ListEvents:input_type -> carillon.v1.ListEventsRequest
+	16, // 36: carillon.v1.EventService.ListTopics:input_type -> carillon.v1.ListTopicsRequest
+	18, // 37: carillon.v1.EventService.GetTopic:input_type -> carillon.v1.GetTopicRequest
+	20, // 38: carillon.v1.EventService.AuditTopic:input_type -> carillon.v1.AuditTopicRequest
+	24, // 39: carillon.v1.EventService.ListInbox:input_type -> carillon.v1.ListInboxRequest
+	5,  // 40: carillon.v1.EventService.PublishEvents:output_type -> carillon.v1.PublishEventsResponse
+	8,  // 41: carillon.v1.EventService.GetEvent:output_type -> carillon.v1.GetEventResponse
+	10, // 42: carillon.v1.EventService.ExplainEvent:output_type -> carillon.v1.ExplainEventResponse
+	13, // 43: carillon.v1.EventService.ListEvents:output_type -> carillon.v1.ListEventsResponse
+	17, // 44: carillon.v1.EventService.ListTopics:output_type -> carillon.v1.ListTopicsResponse
+	19, // 45: carillon.v1.EventService.GetTopic:output_type -> carillon.v1.GetTopicResponse
+	21, // 46: carillon.v1.EventService.AuditTopic:output_type -> carillon.v1.AuditTopicResponse
+	25, // 47: carillon.v1.EventService.ListInbox:output_type -> carillon.v1.ListInboxResponse
+	40, // [40:48] is the sub-list for method output_type
+	32, // [32:40] is the sub-list for method input_type
+	32, // [32:32] is the sub-list for extension type_name
+	32, // [32:32] is the sub-list for extension extendee
+	0,  // [0:32] is the sub-list for field type_name
 }
 
 func init() { file_carillon_v1_event_proto_init() }
@@ -1622,7 +2478,7 @@ func file_carillon_v1_event_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_carillon_v1_event_proto_rawDesc), len(file_carillon_v1_event_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   17,
+			NumMessages:   27,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -23,6 +23,9 @@ const (
 	EventService_GetEvent_FullMethodName      = "/carillon.v1.EventService/GetEvent"
 	EventService_ExplainEvent_FullMethodName  = "/carillon.v1.EventService/ExplainEvent"
 	EventService_ListEvents_FullMethodName    = "/carillon.v1.EventService/ListEvents"
+	EventService_ListTopics_FullMethodName    = "/carillon.v1.EventService/ListTopics"
+	EventService_GetTopic_FullMethodName      = "/carillon.v1.EventService/GetTopic"
+	EventService_AuditTopic_FullMethodName    = "/carillon.v1.EventService/AuditTopic"
 	EventService_ListInbox_FullMethodName     = "/carillon.v1.EventService/ListInbox"
 )
 
@@ -51,6 +54,18 @@ type EventServiceClient interface {
 	ExplainEvent(ctx context.Context, in *ExplainEventRequest, opts ...grpc.CallOption) (*ExplainEventResponse, error)
 	// ListEvents returns events of a topic, the newest first.
 	ListEvents(ctx context.Context, in *ListEventsRequest, opts ...grpc.CallOption) (*ListEventsResponse, error)
+	// ListTopics returns topics with an event that is kept, or with a consumer that
+	// names them, by owner and name.
+	ListTopics(ctx context.Context, in *ListTopicsRequest, opts ...grpc.CallOption) (*ListTopicsResponse, error)
+	// GetTopic returns a topic with its consumers. NOT_FOUND: it has neither an
+	// event nor a consumer.
+	GetTopic(ctx context.Context, in *GetTopicRequest, opts ...grpc.CallOption) (*GetTopicResponse, error)
+	// AuditTopic compares the events of a topic with what their consumers have of
+	// them, from rows alone: each consumer that an event was published to has an
+	// entry; what waits is looked at, and what is reserved has an open run; consumed
+	// entries name a run that succeeded, as many as it has taken and the same; no
+	// entry is without its event.
+	AuditTopic(ctx context.Context, in *AuditTopicRequest, opts ...grpc.CallOption) (*AuditTopicResponse, error)
 	// ListInbox returns what a consumer has of events, the oldest first.
 	ListInbox(ctx context.Context, in *ListInboxRequest, opts ...grpc.CallOption) (*ListInboxResponse, error)
 }
@@ -103,6 +118,36 @@ func (c *eventServiceClient) ListEvents(ctx context.Context, in *ListEventsReque
 	return out, nil
 }
 
+func (c *eventServiceClient) ListTopics(ctx context.Context, in *ListTopicsRequest, opts ...grpc.CallOption) (*ListTopicsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListTopicsResponse)
+	err := c.cc.Invoke(ctx, EventService_ListTopics_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *eventServiceClient) GetTopic(ctx context.Context, in *GetTopicRequest, opts ...grpc.CallOption) (*GetTopicResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetTopicResponse)
+	err := c.cc.Invoke(ctx, EventService_GetTopic_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *eventServiceClient) AuditTopic(ctx context.Context, in *AuditTopicRequest, opts ...grpc.CallOption) (*AuditTopicResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(AuditTopicResponse)
+	err := c.cc.Invoke(ctx, EventService_AuditTopic_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *eventServiceClient) ListInbox(ctx context.Context, in *ListInboxRequest, opts ...grpc.CallOption) (*ListInboxResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ListInboxResponse)
@@ -138,6 +183,18 @@ type EventServiceServer interface {
 	ExplainEvent(context.Context, *ExplainEventRequest) (*ExplainEventResponse, error)
 	// ListEvents returns events of a topic, the newest first.
 	ListEvents(context.Context, *ListEventsRequest) (*ListEventsResponse, error)
+	// ListTopics returns topics with an event that is kept, or with a consumer that
+	// names them, by owner and name.
+	ListTopics(context.Context, *ListTopicsRequest) (*ListTopicsResponse, error)
+	// GetTopic returns a topic with its consumers. NOT_FOUND: it has neither an
+	// event nor a consumer.
+	GetTopic(context.Context, *GetTopicRequest) (*GetTopicResponse, error)
+	// AuditTopic compares the events of a topic with what their consumers have of
+	// them, from rows alone: each consumer that an event was published to has an
+	// entry; what waits is looked at, and what is reserved has an open run; consumed
+	// entries name a run that succeeded, as many as it has taken and the same; no
+	// entry is without its event.
+	AuditTopic(context.Context, *AuditTopicRequest) (*AuditTopicResponse, error)
 	// ListInbox returns what a consumer has of events, the oldest first.
 	ListInbox(context.Context, *ListInboxRequest) (*ListInboxResponse, error)
 	mustEmbedUnimplementedEventServiceServer()
@@ -161,6 +218,15 @@ func (UnimplementedEventServiceServer) ExplainEvent(context.Context, *ExplainEve
 }
 func (UnimplementedEventServiceServer) ListEvents(context.Context, *ListEventsRequest) (*ListEventsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListEvents not implemented")
+}
+func (UnimplementedEventServiceServer) ListTopics(context.Context, *ListTopicsRequest) (*ListTopicsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListTopics not implemented")
+}
+func (UnimplementedEventServiceServer) GetTopic(context.Context, *GetTopicRequest) (*GetTopicResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetTopic not implemented")
+}
+func (UnimplementedEventServiceServer) AuditTopic(context.Context, *AuditTopicRequest) (*AuditTopicResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method AuditTopic not implemented")
 }
 func (UnimplementedEventServiceServer) ListInbox(context.Context, *ListInboxRequest) (*ListInboxResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListInbox not implemented")
@@ -258,6 +324,60 @@ func _EventService_ListEvents_Handler(srv interface{}, ctx context.Context, dec 
 	return interceptor(ctx, in, info, handler)
 }
 
+func _EventService_ListTopics_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListTopicsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(EventServiceServer).ListTopics(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: EventService_ListTopics_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(EventServiceServer).ListTopics(ctx, req.(*ListTopicsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _EventService_GetTopic_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetTopicRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(EventServiceServer).GetTopic(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: EventService_GetTopic_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(EventServiceServer).GetTopic(ctx, req.(*GetTopicRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _EventService_AuditTopic_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(AuditTopicRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(EventServiceServer).AuditTopic(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: EventService_AuditTopic_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(EventServiceServer).AuditTopic(ctx, req.(*AuditTopicRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _EventService_ListInbox_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ListInboxRequest)
 	if err := dec(in); err != nil {
@@ -298,6 +418,18 @@ var EventService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListEvents",
 			Handler:    _EventService_ListEvents_Handler,
+		},
+		{
+			MethodName: "ListTopics",
+			Handler:    _EventService_ListTopics_Handler,
+		},
+		{
+			MethodName: "GetTopic",
+			Handler:    _EventService_GetTopic_Handler,
+		},
+		{
+			MethodName: "AuditTopic",
+			Handler:    _EventService_AuditTopic_Handler,
 		},
 		{
 			MethodName: "ListInbox",
