@@ -372,14 +372,6 @@ func (x *runText) life() {
 	}
 }
 
-// takenBy says who has got a run.
-func takenBy(r *schedule.Run) string {
-	if r.Queue.Worker != "" {
-		return "fetched by worker " + r.Queue.Worker
-	}
-	return "accepted by the executor"
-}
-
 // OfRun is the answer about a slot as one about its run.
 func (a *Answer) OfRun(run *schedule.Run) RunAnswer {
 	out := RunAnswer{Run: run, Now: a.Now, Lines: a.Sentences()}
