@@ -13,7 +13,7 @@ import (
 
 // Topics and their numbers.
 const (
-	// sqlNextTopic is the first topic after ($1, $2) of owners up to $3: one probe of events_id and one of
+	// sqlNextTopic is the first topic after ($1, $2) of owners up to $3: one probe of events_topic and one of
 	// subscriptions, so that a list costs the number of topics, not of events.
 	sqlNextTopic = `SELECT x.user_id, x.topic FROM (
 	SELECT * FROM (SELECT e.user_id, e.topic FROM events e WHERE (e.user_id, e.topic) > ($1, $2) AND e.user_id <= $3 ORDER BY e.user_id, e.topic LIMIT 1) a
