@@ -34,6 +34,11 @@ func (r *Registrar) ExplainRun(ctx context.Context, key schedule.Key) (explain.R
 	if f.Result, err = r.RunResult(ctx, run); err != nil {
 		return explain.RunAnswer{}, err
 	}
+	if run.Trigger.MayHaveEvents() && r.events != nil {
+		if f.Batch, err = r.events.EventsOf(ctx, key); err != nil {
+			return explain.RunAnswer{}, err
+		}
+	}
 	revisions, err := r.schedules.ListRevisions(ctx, run.ScheduleID, run.Revision+1, 1)
 	if err != nil {
 		return explain.RunAnswer{}, err

@@ -178,6 +178,9 @@ type EventStore interface {
 	// GetEvent returns an event with its data, and its entries, by schedule_id and round;
 	// schedule.ErrNotFound.
 	GetEvent(ctx context.Context, userID string, id topic.ID) (*topic.Event, []topic.Entry, error)
+	// Consumptions are the entries of an event with what decides on each, by schedule_id and round, all
+	// of one instant.
+	Consumptions(ctx context.Context, seq int64) ([]topic.Consumption, error)
 	// ListTopicEvents lists the events of a topic with their data, the newest first.
 	ListTopicEvents(ctx context.Context, f topic.EventFilter) ([]topic.Event, error)
 	// ListInbox lists entries of a consumer, in the order of the events.
@@ -188,6 +191,25 @@ type EventStore interface {
 	GetState(ctx context.Context, scheduleID string) (schedule.State, error)
 	// SetState replaces the state of a schedule if it has the revision; the zero value: it has another.
 	SetState(ctx context.Context, scheduleID string, revision int64, state json.RawMessage, now time.Time) (schedule.State, error)
+	TopicStore
+}
+
+// TopicStore reads topics, and audits their events.
+type TopicStore interface {
+	// EventsOf returns what a run of a consumer has taken, in the order of the events; nil: it is none.
+	EventsOf(ctx context.Context, key schedule.Key) (*topic.Batch, error)
+	// ListTopics lists topics that have events, or a consumer that names them, by owner and name.
+	ListTopics(ctx context.Context, f topic.NameFilter) ([]topic.Name, error)
+	// ReadTopic reads the numbers of a topic; those of one that does not exist are zero.
+	ReadTopic(ctx context.Context, name topic.Name, ask topic.StatsAsk) (topic.Stats, error)
+	// AuditEvents passes the events of a range with their entries to visit, by publish time; an event
+	// with several entries comes once for each. cut: there are more events than f.Limit.
+	AuditEvents(ctx context.Context, f topic.AuditFilter, visit func(*topic.AuditRow)) (cut bool, err error)
+	// AuditRuns are what runs have taken by their records, and by the consumed entries that name them.
+	AuditRuns(ctx context.Context, keys []schedule.Key) ([]topic.AuditRun, error)
+	// StrayEntries are up to limit numbers of entries of a consumer, from one number to another, whose
+	// event does not exist.
+	StrayEntries(ctx context.Context, scheduleID string, first, last int64, limit int) ([]int64, error)
 }
 
 // ReservationStore stores reservations of dispatch queues.

@@ -62,6 +62,7 @@ func Examine(ctx context.Context, cfg Config, loaded error) []Finding {
 			d.calls(ctx, store)
 			d.failing(ctx, store)
 			d.dead(ctx, store)
+			d.events(ctx, store)
 			d.queues(ctx, store)
 			d.limits(ctx, store)
 			d.launching(ctx, store)

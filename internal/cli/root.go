@@ -22,6 +22,7 @@ import (
 	"github.com/carillon/carillon/internal/cli/run"
 	"github.com/carillon/carillon/internal/cli/schedule"
 	"github.com/carillon/carillon/internal/cli/server"
+	"github.com/carillon/carillon/internal/cli/topic"
 	"github.com/carillon/carillon/internal/cli/workflow"
 )
 
@@ -61,7 +62,7 @@ func newRootCommand(c *command.CLI) *cobra.Command {
 	add(groupRun, server.NewDevCommand(c), server.NewServeCommand(c), server.NewMigrateCommand(c), server.NewShardsCommand(c), server.NewTokenCommand(c))
 	add(groupRun, server.NewDoctorCommand(c), server.NewHealthCommand(c))
 	add(groupAsk, preview.NewPreviewCommand(c), explain.NewCommand(c), preview.NewForecastCommand(c), preview.NewSimulateCommand(c), newVersionCommand(c), newManCommand())
-	add(groupOperate, schedule.NewCommand(c), workflow.NewCommand(c), grant.NewCommand(c), run.NewCommand(c), queue.NewCommand(c), queue.NewEnqueueCommand(c), queue.NewReserveCommand(c), queue.NewPullCommand(c), group.NewCommand(c), limit.NewCommand(c), event.NewCommand(c), overlap.NewCommand(c), run.NewWebhookCommand(c), backfill.NewCommand(c), server.NewWorkerCommand(c), server.NewAuditCommand(c), alert.NewCommand(c), alert.NewNotifyCommand(c),
+	add(groupOperate, schedule.NewCommand(c), workflow.NewCommand(c), grant.NewCommand(c), run.NewCommand(c), queue.NewCommand(c), queue.NewEnqueueCommand(c), queue.NewReserveCommand(c), queue.NewPullCommand(c), group.NewCommand(c), limit.NewCommand(c), event.NewCommand(c), topic.NewCommand(c), overlap.NewCommand(c), run.NewWebhookCommand(c), backfill.NewCommand(c), server.NewWorkerCommand(c), server.NewAuditCommand(c), alert.NewCommand(c), alert.NewNotifyCommand(c),
 		apply.NewApplyCommand(c), apply.NewDriftCommand(c), apply.NewExportCommand(c), crontab.NewImportCommand(c))
 	return root
 }

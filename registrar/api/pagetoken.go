@@ -40,6 +40,7 @@ const (
 	overlapsPage  kind = "b"
 	topicPage     kind = "y"
 	inboxPage     kind = "f"
+	topicsPage    kind = "j"
 
 	alertsPage     kind = "l"
 	deliveriesPage kind = "d"

@@ -128,8 +128,14 @@ type Queues interface {
 type Events interface {
 	Publish(ctx context.Context, in registrar.PublishInput) ([]topic.Event, []topic.Published, error)
 	GetEvent(ctx context.Context, userID string, id topic.ID) (*topic.Event, []topic.Entry, error)
+	// ExplainEvent is about the one consumer that is named, or all.
+	ExplainEvent(ctx context.Context, userID string, id topic.ID, consumer string) (explain.EventAnswer, error)
 	// ListTopicEvents lists the newest first.
 	ListTopicEvents(ctx context.Context, f topic.EventFilter) ([]topic.Event, error)
+	ListTopics(ctx context.Context, f topic.NameFilter) ([]topic.Stats, error)
+	GetTopic(ctx context.Context, name topic.Name) (topic.Stats, error)
+	// AuditTopic returns the range that was audited.
+	AuditTopic(ctx context.Context, f topic.AuditFilter) (a *topic.Audit, of topic.AuditFilter, cut bool, err error)
 	// ListInbox lists the oldest event first.
 	ListInbox(ctx context.Context, f topic.InboxFilter) (registrar.Inbox, error)
 	// GetState is what runs of a schedule have kept for the next one.

@@ -48,6 +48,7 @@ const (
 	WhyBeforeStart Why = "before_start" // start_at
 	WhyAfterEnd    Why = "after_end"    // end_at
 	WhyByHand      Why = "by_hand"      // the schedule has no rule
+	WhyEventDriven Why = "event_driven" // the schedule is a consumer
 	WhyUnreadable  Why = "unreadable"   // the rule can no longer be read, e.g. after an update of the zone data
 	WhyNotCreated  Why = "not_created"
 	WhyUnplanned   Why = "unplanned" // not planned yet
@@ -58,7 +59,7 @@ const (
 
 // Whys is the closed set of these.
 var Whys = []Why{
-	WhyOffRule, WhyFraction, WhyGap, WhySecondPass, WhyBeforeStart, WhyAfterEnd, WhyByHand, WhyUnreadable,
+	WhyOffRule, WhyFraction, WhyGap, WhySecondPass, WhyBeforeStart, WhyAfterEnd, WhyByHand, WhyEventDriven, WhyUnreadable,
 	WhyNotCreated, WhyUnplanned, WhyBacklog, WhyUnclaimed, WhyRetention,
 }
 

@@ -283,6 +283,8 @@ func (x *derivation) notASlot() {
 	x.out.Blocking, x.out.Pause, x.out.Range = nil, nil, nil
 	local := x.at.In(x.zone)
 	switch {
+	case d.Consume.Any():
+		x.say(VerdictNotASlot, WhyEventDriven)
 	case d.ByHand():
 		x.say(VerdictNotASlot, WhyByHand)
 	case !d.StartAt.IsZero() && x.Asked.Before(d.StartAt):

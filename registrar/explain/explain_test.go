@@ -284,6 +284,12 @@ func TestInstantsThatAreNoSlots(t *testing.T) {
 			verdict: explain.VerdictNotASlot, why: explain.WhyByHand,
 		},
 		{
+			name: "a consumer", facts: asked(nightly(func(s *schedule.Schedule) {
+				s.CronExpr, s.Consume = "", schedule.Consume{Topics: []string{"orders", "bills.*"}}
+			}), "2026-03-07T07:30:00Z"),
+			verdict: explain.VerdictNotASlot, why: explain.WhyEventDriven, says: []string{"events of orders and bills.* start its runs"},
+		},
+		{
 			name: "before the schedule was made", facts: asked(nightly(), "2026-02-07T07:30:00Z"),
 			verdict: explain.VerdictNoSchedule, why: explain.WhyNotCreated, says: []string{"created at 2026-03-01T00:00:00Z by ada"},
 		},

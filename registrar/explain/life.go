@@ -175,3 +175,11 @@ func (x *derivation) pausedNow(p *Pause) *Pause {
 	p.By, p.Note, p.Until = now.By, now.Note, now.Until
 	return p
 }
+
+// takenBy says who has got a run.
+func takenBy(r *schedule.Run) string {
+	if r.Queue.Worker != "" {
+		return "fetched by worker " + r.Queue.Worker
+	}
+	return "accepted by the executor"
+}

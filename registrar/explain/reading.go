@@ -141,7 +141,7 @@ func (x *derivation) gap() {
 	d := &x.rule.Definition
 	x.out.Run, x.out.Slot, x.out.Others = nil, nil, nil // those of the instant after the gap
 	x.notASlot()
-	if x.out.Why == WhyByHand || x.out.Why == WhyBeforeStart || x.out.Why == WhyAfterEnd {
+	if x.out.Why == WhyByHand || x.out.Why == WhyEventDriven || x.out.Why == WhyBeforeStart || x.out.Why == WhyAfterEnd {
 		return
 	}
 	x.say(VerdictNotASlot, WhyGap)

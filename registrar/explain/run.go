@@ -9,6 +9,7 @@ import (
 	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/schedule/describe"
+	"github.com/carillon/carillon/internal/topic"
 )
 
 // RunFacts is the input of DeriveRun: a run that is no slot of its schedule, or is in a dispatch
@@ -18,6 +19,7 @@ type RunFacts struct {
 	Definition *schedule.Definition // of its revision; nil: it is not stored any more
 	Attempts   []schedule.LaunchAttempt
 	Result     *schedule.RunResult // of an end; nil: none
+	Batch      *topic.Batch        // what a run of a consumer has taken; nil: it is none
 	Next       *schedule.Run       // its retry; nil: there is none
 	Now        time.Time
 
@@ -92,6 +94,7 @@ func DeriveRun(f RunFacts) RunAnswer {
 	default:
 		x.say("%s is in progress: %s", x.subject(), stage(r))
 	}
+	x.batch()
 	x.unique()
 	x.grouped()
 	x.told()
@@ -367,14 +370,6 @@ func (x *runText) life() {
 	if !r.RetryOf.IsZero() {
 		x.say("It retries run %s", r.RetryOf)
 	}
-}
-
-// takenBy says who has got a run.
-func takenBy(r *schedule.Run) string {
-	if r.Queue.Worker != "" {
-		return "fetched by worker " + r.Queue.Worker
-	}
-	return "accepted by the executor"
 }
 
 // OfRun is the answer about a slot as one about its run.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/topic"
 	"github.com/carillon/carillon/registrar/explain"
 )
 
@@ -42,6 +43,10 @@ func TestARunIsExplained(t *testing.T) {
 		r.ErrorCode, r.ErrorMessage, r.MaxAttempts = "EXIT", "exit status 1", 3
 	}
 	dead := true
+	eventDriven := func(r *schedule.Run) { r.Queue, r.Trigger = schedule.QueuePlace{}, schedule.TriggerEvent }
+	taken := func(f *explain.RunFacts) {
+		f.Batch = &topic.Batch{Count: 2, Events: []topic.Offered{{Event: topic.Event{Topic: "orders", PublishedAt: now.Add(-time.Minute)}}, {}}}
+	}
 	for _, c := range []struct {
 		name  string
 		edit  func(*schedule.Run)
@@ -152,6 +157,36 @@ func TestARunIsExplained(t *testing.T) {
 		{name: "outside queues, nobody has claimed it", edit: func(r *schedule.Run) {
 			r.Queue, r.Status, r.Trigger = schedule.QueuePlace{}, schedule.StatusPlanned, schedule.TriggerRetry
 		}, want: []string{"started by a retry, is due since", "no worker has claimed it yet"}, block: []ledger.BlockedBy{"unclaimed"}},
+		{name: "events have started it, and it waits for its overlap key", edit: func(r *schedule.Run) {
+			eventDriven(r)
+			r.Status, r.WaitingSince, r.OverlapPolicy = schedule.StatusPlanned, now.Add(-time.Minute), schedule.OverlapQueue
+		}, facts: taken, want: []string{
+			"started by events, waits for its overlap key since", "It has 2 events, the oldest of topic orders, published at 2026-03-08T11:59:30Z.",
+		}, block: []ledger.BlockedBy{"overlap"}},
+		{name: "a run of a consumer has succeeded", edit: func(r *schedule.Run) {
+			eventDriven(r)
+			r.Status = schedule.StatusSuccess
+		}, facts: taken, want: []string{"It had 2 events: they are consumed."}},
+		{name: "an attempt of a consumer follows", edit: func(r *schedule.Run) {
+			failed(r)
+			eventDriven(r)
+		}, facts: func(f *explain.RunFacts) {
+			taken(f)
+			f.Next = &schedule.Run{Key: schedule.AttemptKey(key), Attempt: 2, Status: schedule.StatusPlanned, FireAt: now}
+		}, want: []string{"It had 2 events: the next attempt has them."}},
+		{name: "the last attempt of a consumer has failed", edit: func(r *schedule.Run) {
+			failed(r)
+			eventDriven(r)
+			r.Dead = &dead
+		}, facts: taken, want: []string{"It had 2 events: they are dead"}, not: "run retry"},
+		{name: "a run of a consumer was not permitted", edit: func(r *schedule.Run) {
+			eventDriven(r)
+			r.Status, r.Reason = schedule.StatusSkipped, schedule.ReasonGrantExpired
+		}, facts: taken, want: []string{"It had 2 events: they wait for another run."}},
+		{name: "the consumer of a run was deleted", edit: func(r *schedule.Run) {
+			eventDriven(r)
+			r.Status, r.Reason = schedule.StatusCancelled, schedule.ReasonDeleted
+		}, facts: taken, want: []string{"It had 2 events: they are skipped"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			run := &schedule.Run{

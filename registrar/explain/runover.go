@@ -22,7 +22,7 @@ func (x *runText) over() {
 	default:
 		x.ended()
 	}
-	if x.Run.IsDead() {
+	if x.Run.IsDead() && x.Batch == nil { // a run of a consumer is not retried
 		x.say("It is dead: `carillon run retry %s` runs it again", x.Run.Key)
 	}
 }

@@ -30,10 +30,13 @@ func (a *Answer) Sentences() []string {
 // text collects the sentences of an answer.
 type text struct {
 	*Answer
-	lines []string
+	sentences
 }
 
-func (t *text) say(format string, args ...any) {
+// sentences are collected one after the other.
+type sentences struct{ lines []string }
+
+func (t *sentences) say(format string, args ...any) {
 	s := fmt.Sprintf(format, args...)
 	if s == "" {
 		return
@@ -77,6 +80,8 @@ func (t *text) noSlot() string {
 			return "the schedule has no time rule; it starts " + describe.OnEvents(d.Consume.Topics)
 		}
 		return "the schedule has no rule; it is triggered manually"
+	case WhyEventDriven:
+		return "the schedule has no time rule; events of " + strings.Join(d.Consume.Topics, " and ") + " start its runs"
 	case WhyUnreadable:
 		return "the rule can no longer be read: " + t.Detail
 	case WhyBeforeStart:
@@ -335,6 +340,8 @@ func trigger(t schedule.Trigger) string {
 		return "a retry"
 	case schedule.TriggerManual:
 		return "a manual trigger"
+	case schedule.TriggerEvent:
+		return "events"
 	}
 	return "the schedule"
 }
@@ -367,7 +374,7 @@ func (t *text) around() {
 	}
 	show("before", t.Previous)
 	show("after", t.Next)
-	if t.Next == nil && t.Rule != nil && t.Rule.ReplacedAt.IsZero() && t.Why != WhyByHand && t.Why != WhyUnreadable {
+	if t.Next == nil && t.Rule != nil && t.Rule.ReplacedAt.IsZero() && t.Why != WhyByHand && t.Why != WhyEventDriven && t.Why != WhyUnreadable {
 		t.say("There is no next slot")
 	}
 }

@@ -29,7 +29,7 @@ const largePreview = 1000
 // time (package work) and so needs a permit. 0: a cheap request.
 func Expensive(req any) (calls int) {
 	switch r := req.(type) {
-	case *carillonv1.SimulateSchedulesRequest, *carillonv1.SimulateQueueRequest, *carillonv1.ForecastLaunchesRequest:
+	case *carillonv1.SimulateSchedulesRequest, *carillonv1.SimulateQueueRequest, *carillonv1.ForecastLaunchesRequest, *carillonv1.AuditTopicRequest:
 		return lookAheadCalls
 	case *carillonv1.BackfillScheduleRequest:
 		return backfillCalls

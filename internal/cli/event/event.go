@@ -21,7 +21,7 @@ func NewCommand(c *command.CLI) *cobra.Command {
 		"each event is in one run of each consumer, and is consumed once that run succeeds."
 	o := client.New(c)
 	o.Flags(cmd)
-	cmd.AddCommand(newPublishCommand(o), o.WithWatch(newListCommand(o)), o.WithWatch(newGetCommand(o)), o.CompleteArg(o.WithWatch(newInboxCommand(o)), client.ScheduleIDs))
+	cmd.AddCommand(newPublishCommand(o), o.WithWatch(newListCommand(o)), o.WithWatch(newGetCommand(o)), o.WithWatch(newExplainCommand(o)), o.CompleteArg(o.WithWatch(newInboxCommand(o)), client.ScheduleIDs))
 	return o.CompleteFlags(cmd)
 }
 

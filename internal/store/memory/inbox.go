@@ -52,6 +52,28 @@ func (s *Store) GetEvent(ctx context.Context, userID string, id topic.ID) (found
 	return found, entries, err
 }
 
+// Consumptions are the entries of an event with what decides on each.
+func (s *Store) Consumptions(ctx context.Context, seq int64) (found []topic.Consumption, err error) {
+	err = s.read(ctx, func() error {
+		for at, entry := range s.inbox {
+			row := s.schedules[at.scheduleID]
+			if at.seq != seq || row == nil {
+				continue
+			}
+			c := topic.Consumption{Entry: entry, Deleted: !row.Alive(), Pause: row.Pause, OverlapKey: row.QualifiedOverlapKey(), WakeAt: s.wakeRows[at.scheduleID], Own: s.ownRun(at.scheduleID)}
+			if r := s.runs[entry.Run]; r != nil {
+				c.RunOpen, c.TakenAt = !r.Status.Terminal(), r.CreatedAt
+			}
+			found = append(found, c)
+		}
+		slices.SortFunc(found, func(a, b topic.Consumption) int {
+			return cmp.Or(cmp.Compare(a.ScheduleID, b.ScheduleID), cmp.Compare(a.Round, b.Round))
+		})
+		return nil
+	})
+	return found, err
+}
+
 // ListTopicEvents lists events of a topic, the newest first.
 func (s *Store) ListTopicEvents(ctx context.Context, f topic.EventFilter) (found []topic.Event, err error) {
 	err = s.read(ctx, func() error {

@@ -70,4 +70,12 @@ SELECT i.run_key, max(e.hops) FROM inbox i JOIN events e ON e.seq = i.seq WHERE 
 	sqlHandlersOf = `
 SELECT h.idempotency_key, h.sid, s.schedule_id, s.user_id || '/' || s.overlap_key FROM handler_runs h JOIN schedules s ON s.sid = h.sid
 WHERE h.idempotency_key = ANY($1::bytea[])`
+
+	sqlAuditRuns = `
+SELECT k.key, coalesce((SELECT r.status FROM ended_runs r WHERE r.idempotency_key = k.key LIMIT 1), 0), EXISTS (SELECT 1 FROM open_runs o WHERE o.idempotency_key = k.key),
+	h.idempotency_key IS NOT NULL, coalesce(h.event_count, 0), h.events_digest
+FROM unnest($1::bytea[]) AS k(key) LEFT JOIN handler_runs h ON h.idempotency_key = k.key`
+	sqlAuditBatches = `
+SELECT i.run_key, e.topic, e.source, e.event_id, i.round
+FROM unnest($1::bytea[]) AS k(key) JOIN inbox i ON i.run_key = k.key AND i.state = 3 JOIN events e ON e.seq = i.seq ORDER BY i.run_key, i.seq, i.round`
 )

@@ -52,4 +52,10 @@ const (
 
 	sqlHandlersOf = `SELECT h.idempotency_key, h.sid, s.schedule_id, s.user_id || '/' || s.overlap_key
  FROM json_each(?1) j CROSS JOIN handler_runs h ON h.idempotency_key = unhex(j.value) CROSS JOIN schedules s ON s.sid = h.sid`
+
+	sqlAuditRuns = `SELECT unhex(j.value), coalesce((SELECT r.status FROM ended_runs r WHERE r.idempotency_key = unhex(j.value)), 0),
+ EXISTS (SELECT 1 FROM open_runs o WHERE o.idempotency_key = unhex(j.value)), h.idempotency_key IS NOT NULL, coalesce(h.event_count, 0), h.events_digest
+ FROM json_each(?1) j LEFT JOIN handler_runs h ON h.idempotency_key = unhex(j.value)`
+	sqlAuditBatches = `SELECT i.run_key, e.topic, e.source, e.event_id, i.round
+ FROM json_each(?1) j CROSS JOIN inbox i ON i.run_key = unhex(j.value) AND i.state = 3 CROSS JOIN events e ON e.seq = i.seq ORDER BY i.run_key, i.seq, i.round`
 )

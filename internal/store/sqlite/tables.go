@@ -29,7 +29,7 @@ var dialect = &tables.Dialect{
 		ListRevisions: sqlListRevisions,
 		Unsubscribe:   sqlUnsubscribe, SubscriptionsOf: sqlSubscriptionsOf, DrawEvents: sqlDrawEvents, InsertEvents: sqlInsertEventsOfTopics, EventsByID: sqlEventsByID, InsertInbox: sqlInsertInbox,
 		WakeConsumers: sqlWakeConsumers, WakeChanged: sqlWakeChanged, WakesOfSchedules: sqlWakesOfSchedules, WakesOfBuckets: sqlWakesOfBuckets, LockWakes: sqlLockWakes,
-		ReadReady: sqlReadReady, ReserveEvents: sqlReserveEvents, SkipEvents: sqlSkipEvents, HandlersOf: sqlHandlersOf, SchedulesBySID: sqlSchedulesBySID, HopsOf: sqlHopsOf,
+		ReadReady: sqlReadReady, ReserveEvents: sqlReserveEvents, SkipEvents: sqlSkipEvents, HandlersOf: sqlHandlersOf, SchedulesBySID: sqlSchedulesBySID, HopsOf: sqlHopsOf, AuditRuns: sqlAuditRuns, AuditBatches: sqlAuditBatches,
 	},
 	ListAlerts: func(f *schedule.AlertFilter) tables.Call {
 		var q conditions

@@ -15,6 +15,13 @@ const (
 	sqlGetTopicEvent = `SELECT ` + EventColumns + `, e.data FROM events e WHERE e.user_id = $1 AND e.topic = $2 AND e.source = $3 AND e.event_id = $4`
 	sqlInboxOf       = `SELECT ` + entryColumns + ` FROM inbox i JOIN schedules s ON s.sid = i.sid WHERE i.seq = $1 ORDER BY s.schedule_id, i.round`
 
+	// sqlConsumptions is one statement, so that the entries and what decides on them are of one instant.
+	sqlConsumptions = `SELECT ` + entryColumns + `, s.deleted_at IS NOT NULL, s.paused, s.pause_note, s.paused_by, s.paused_until, s.user_id || '/' || s.overlap_key,
+	w.fire_at, (SELECT o.idempotency_key FROM open_runs o JOIN handler_runs t ON t.idempotency_key = o.idempotency_key WHERE o.sid = i.sid ORDER BY o.run_at LIMIT 1),
+	h.created_at, EXISTS (SELECT 1 FROM open_runs o WHERE o.idempotency_key = i.run_key)
+FROM inbox i JOIN schedules s ON s.sid = i.sid LEFT JOIN wakes w ON w.sid = i.sid LEFT JOIN handler_runs h ON h.idempotency_key = i.run_key
+WHERE i.seq = $1 ORDER BY s.schedule_id, i.round`
+
 	sqlListTopicEvents = `SELECT ` + EventColumns + `, e.data FROM events e WHERE e.user_id = $1 AND e.topic = $2 AND e.seq < $3 ORDER BY e.seq DESC LIMIT $4`
 	sqlListInbox       = `SELECT ` + entryColumns + `, ` + EventColumns + ` FROM inbox i JOIN schedules s ON s.sid = i.sid JOIN events e ON e.seq = i.seq
 WHERE i.sid = (SELECT c.sid FROM schedules c WHERE c.schedule_id = $1) AND ($2 = 0 OR i.state = $2) AND (i.seq, i.round) > ($3, $4)
@@ -49,6 +56,17 @@ func (t *Tables) GetEvent(ctx context.Context, userID string, id topic.ID) (*top
 		return nil, nil, fmt.Errorf("read the inboxes of event %s: %w", schedule.Quote(id.EventID), err)
 	}
 	return &e, entries, nil
+}
+
+// Consumptions are the entries of an event with what decides on each, by consumer and round.
+func (t *Tables) Consumptions(ctx context.Context, seq int64) ([]topic.Consumption, error) {
+	found, err := collect(ctx, t.read, func(c *topic.Consumption) []any {
+		return append(entryFields(&c.Entry), &c.Deleted, &c.Pause.Paused, &c.Pause.Note, &c.Pause.By, &c.Pause.Until, &c.OverlapKey, &c.WakeAt, &c.Own, &c.TakenAt, &c.RunOpen)
+	}, sqlConsumptions, seq)
+	if err != nil {
+		return nil, fmt.Errorf("read the entries of event %d: %w", seq, err)
+	}
+	return found, nil
 }
 
 // ListTopicEvents lists events of a topic, the newest first.

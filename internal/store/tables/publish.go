@@ -82,9 +82,14 @@ func (d *Dialect) subscriptions(ctx context.Context, q Queries, p *topic.Publica
 			topics = append(topics, t)
 		}
 	}
+	return d.subscriptionsOf(ctx, q, p.UserID, topics)
+}
+
+// subscriptionsOf are those of topics, and those of prefixes, of an owner.
+func (d *Dialect) subscriptionsOf(ctx context.Context, q Queries, userID string, topics []string) ([]topic.Subscription, error) {
 	found, err := collect(ctx, q, func(s *topic.Subscription) []any {
 		return []any{&s.SID, &s.ScheduleID, &s.OverlapKey, &s.Topic, &s.Prefix}
-	}, d.SubscriptionsOf, p.UserID, topics)
+	}, d.SubscriptionsOf, userID, topics)
 	if err != nil {
 		return nil, fmt.Errorf("look for consumers: %w", err)
 	}

@@ -125,6 +125,7 @@ type Statements struct {
 	SchedulesBySID                                                                                string // of the numbers in $1
 	HopsOf                                                                                        string // of the keys of runs in $1, the greatest one of their events
 	HandlersOf                                                                                    string // of the keys in $1, those of consumers
+	AuditRuns, AuditBatches                                                                       string // of the keys in $1: their ends and records; the consumed entries that name them
 	DrawPositions                                                                                 string // $1 values above all earlier ones; returns the first
 }
 

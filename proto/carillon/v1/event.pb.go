@@ -856,6 +856,309 @@ func (x *GetEventResponse) GetInbox() []*InboxEntry {
 	return nil
 }
 
+type ExplainEventRequest struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Topic   string                 `protobuf:"bytes,1,opt,name=topic,proto3" json:"topic,omitempty"`
+	EventId string                 `protobuf:"bytes,2,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
+	// Required if the event has one.
+	Source string `protobuf:"bytes,3,opt,name=source,proto3" json:"source,omitempty"`
+	// The owner. Required, except for callers with the role user.
+	UserId string `protobuf:"bytes,4,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	// Only this schedule, also if it has nothing of the event. Default: each
+	// consumer of the event.
+	Handler       string `protobuf:"bytes,5,opt,name=handler,proto3" json:"handler,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExplainEventRequest) Reset() {
+	*x = ExplainEventRequest{}
+	mi := &file_carillon_v1_event_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExplainEventRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExplainEventRequest) ProtoMessage() {}
+
+func (x *ExplainEventRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_event_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExplainEventRequest.ProtoReflect.Descriptor instead.
+func (*ExplainEventRequest) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_event_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *ExplainEventRequest) GetTopic() string {
+	if x != nil {
+		return x.Topic
+	}
+	return ""
+}
+
+func (x *ExplainEventRequest) GetEventId() string {
+	if x != nil {
+		return x.EventId
+	}
+	return ""
+}
+
+func (x *ExplainEventRequest) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
+}
+
+func (x *ExplainEventRequest) GetUserId() string {
+	if x != nil {
+		return x.UserId
+	}
+	return ""
+}
+
+func (x *ExplainEventRequest) GetHandler() string {
+	if x != nil {
+		return x.Handler
+	}
+	return ""
+}
+
+type ExplainEventResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Event *Event                 `protobuf:"bytes,1,opt,name=event,proto3" json:"event,omitempty"`
+	// The time of the answer.
+	Now *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=now,proto3" json:"now,omitempty"`
+	// One for each consumer, by schedule_id. Empty: no schedule consumed the topic
+	// when the event was published.
+	Handlers      []*ExplainedConsumer `protobuf:"bytes,3,rep,name=handlers,proto3" json:"handlers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExplainEventResponse) Reset() {
+	*x = ExplainEventResponse{}
+	mi := &file_carillon_v1_event_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExplainEventResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExplainEventResponse) ProtoMessage() {}
+
+func (x *ExplainEventResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_event_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExplainEventResponse.ProtoReflect.Descriptor instead.
+func (*ExplainEventResponse) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_event_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *ExplainEventResponse) GetEvent() *Event {
+	if x != nil {
+		return x.Event
+	}
+	return nil
+}
+
+func (x *ExplainEventResponse) GetNow() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Now
+	}
+	return nil
+}
+
+func (x *ExplainEventResponse) GetHandlers() []*ExplainedConsumer {
+	if x != nil {
+		return x.Handlers
+	}
+	return nil
+}
+
+// ExplainedConsumer says where an event is for one consumer, and why.
+type ExplainedConsumer struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Empty: a consumer that had the event, and has no entry of it.
+	ScheduleId string `protobuf:"bytes,1,opt,name=schedule_id,json=scheduleId,proto3" json:"schedule_id,omitempty"`
+	// consumed: run has succeeded. held_by_run: run has it and is not over. waits:
+	// no run has it yet; see reason. skipped: it ended without a run. dead: run has
+	// failed for good, or was cancelled. not_subscribed: the schedule does not name
+	// the topic, or only since since. pruned: the entry is older than what is kept.
+	// unrecorded: the rows contradict each other, which is a bug.
+	Verdict string `protobuf:"bytes,2,opt,name=verdict,proto3" json:"verdict,omitempty"`
+	// Of waits: overlap_busy (for blocked_by), paused (the consumer is), backoff
+	// (the consumer is looked at again at until), due (the next look takes it). Of
+	// skipped: deleted, unsubscribed. Of dead: failed, cancelled.
+	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	// The run that has it or has ended it, as 64 hex digits.
+	Run string `protobuf:"bytes,4,opt,name=run,proto3" json:"run,omitempty"`
+	// The run for which it waits.
+	BlockedBy string `protobuf:"bytes,5,opt,name=blocked_by,json=blockedBy,proto3" json:"blocked_by,omitempty"`
+	// Since when it is so. Of not_subscribed: since when the schedule names the
+	// topic; null: it does not.
+	Since *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=since,proto3" json:"since,omitempty"`
+	// When the wait ends. Null: unknown.
+	Until *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=until,proto3" json:"until,omitempty"`
+	// Attempts with it that failed.
+	Attempts uint32 `protobuf:"varint,8,opt,name=attempts,proto3" json:"attempts,omitempty"`
+	// How long it has waited for its first run.
+	WaitMs uint32 `protobuf:"varint,9,opt,name=wait_ms,json=waitMs,proto3" json:"wait_ms,omitempty"`
+	// 1 = published.
+	Round uint32 `protobuf:"varint,10,opt,name=round,proto3" json:"round,omitempty"`
+	// Of paused.
+	PausedBy  string `protobuf:"bytes,11,opt,name=paused_by,json=pausedBy,proto3" json:"paused_by,omitempty"`
+	PauseNote string `protobuf:"bytes,12,opt,name=pause_note,json=pauseNote,proto3" json:"pause_note,omitempty"`
+	// The answer in sentences.
+	Sentences     []string `protobuf:"bytes,13,rep,name=sentences,proto3" json:"sentences,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExplainedConsumer) Reset() {
+	*x = ExplainedConsumer{}
+	mi := &file_carillon_v1_event_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExplainedConsumer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExplainedConsumer) ProtoMessage() {}
+
+func (x *ExplainedConsumer) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_event_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExplainedConsumer.ProtoReflect.Descriptor instead.
+func (*ExplainedConsumer) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_event_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *ExplainedConsumer) GetScheduleId() string {
+	if x != nil {
+		return x.ScheduleId
+	}
+	return ""
+}
+
+func (x *ExplainedConsumer) GetVerdict() string {
+	if x != nil {
+		return x.Verdict
+	}
+	return ""
+}
+
+func (x *ExplainedConsumer) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *ExplainedConsumer) GetRun() string {
+	if x != nil {
+		return x.Run
+	}
+	return ""
+}
+
+func (x *ExplainedConsumer) GetBlockedBy() string {
+	if x != nil {
+		return x.BlockedBy
+	}
+	return ""
+}
+
+func (x *ExplainedConsumer) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *ExplainedConsumer) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
+}
+
+func (x *ExplainedConsumer) GetAttempts() uint32 {
+	if x != nil {
+		return x.Attempts
+	}
+	return 0
+}
+
+func (x *ExplainedConsumer) GetWaitMs() uint32 {
+	if x != nil {
+		return x.WaitMs
+	}
+	return 0
+}
+
+func (x *ExplainedConsumer) GetRound() uint32 {
+	if x != nil {
+		return x.Round
+	}
+	return 0
+}
+
+func (x *ExplainedConsumer) GetPausedBy() string {
+	if x != nil {
+		return x.PausedBy
+	}
+	return ""
+}
+
+func (x *ExplainedConsumer) GetPauseNote() string {
+	if x != nil {
+		return x.PauseNote
+	}
+	return ""
+}
+
+func (x *ExplainedConsumer) GetSentences() []string {
+	if x != nil {
+		return x.Sentences
+	}
+	return nil
+}
+
 type ListEventsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Topic string                 `protobuf:"bytes,1,opt,name=topic,proto3" json:"topic,omitempty"`
@@ -871,7 +1174,7 @@ type ListEventsRequest struct {
 
 func (x *ListEventsRequest) Reset() {
 	*x = ListEventsRequest{}
-	mi := &file_carillon_v1_event_proto_msgTypes[9]
+	mi := &file_carillon_v1_event_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -883,7 +1186,7 @@ func (x *ListEventsRequest) String() string {
 func (*ListEventsRequest) ProtoMessage() {}
 
 func (x *ListEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_event_proto_msgTypes[9]
+	mi := &file_carillon_v1_event_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -896,7 +1199,7 @@ func (x *ListEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEventsRequest.ProtoReflect.Descriptor instead.
 func (*ListEventsRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_event_proto_rawDescGZIP(), []int{9}
+	return file_carillon_v1_event_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ListEventsRequest) GetTopic() string {
@@ -937,7 +1240,7 @@ type ListEventsResponse struct {
 
 func (x *ListEventsResponse) Reset() {
 	*x = ListEventsResponse{}
-	mi := &file_carillon_v1_event_proto_msgTypes[10]
+	mi := &file_carillon_v1_event_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -949,7 +1252,7 @@ func (x *ListEventsResponse) String() string {
 func (*ListEventsResponse) ProtoMessage() {}
 
 func (x *ListEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_event_proto_msgTypes[10]
+	mi := &file_carillon_v1_event_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -962,7 +1265,7 @@ func (x *ListEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEventsResponse.ProtoReflect.Descriptor instead.
 func (*ListEventsResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_event_proto_rawDescGZIP(), []int{10}
+	return file_carillon_v1_event_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ListEventsResponse) GetEvents() []*Event {
@@ -975,6 +1278,765 @@ func (x *ListEventsResponse) GetEvents() []*Event {
 func (x *ListEventsResponse) GetNextPageToken() string {
 	if x != nil {
 		return x.NextPageToken
+	}
+	return ""
+}
+
+// Topic is a topic with its numbers. They are counted when it is read: among the
+// newest 1000 events and the oldest 1000 pending and dead entries of each consumer
+// in ListTopics, 100000 in GetTopic.
+type Topic struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Topic string                 `protobuf:"bytes,1,opt,name=topic,proto3" json:"topic,omitempty"`
+	// The owner.
+	UserId string `protobuf:"bytes,2,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	// Events that were published in the last hour and the last 24 hours.
+	PublishedLastHour uint32 `protobuf:"varint,3,opt,name=published_last_hour,json=publishedLastHour,proto3" json:"published_last_hour,omitempty"`
+	PublishedLastDay  uint32 `protobuf:"varint,4,opt,name=published_last_day,json=publishedLastDay,proto3" json:"published_last_day,omitempty"`
+	// Null: no event is kept.
+	LastPublishedAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=last_published_at,json=lastPublishedAt,proto3" json:"last_published_at,omitempty"`
+	// Entries of all consumers that no run has yet, and since when the oldest waits.
+	Pending         uint32                 `protobuf:"varint,6,opt,name=pending,proto3" json:"pending,omitempty"`
+	OldestPendingAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=oldest_pending_at,json=oldestPendingAt,proto3" json:"oldest_pending_at,omitempty"`
+	// Entries that are dead.
+	Dead uint32 `protobuf:"varint,8,opt,name=dead,proto3" json:"dead,omitempty"`
+	// There may be more than the numbers say.
+	AtLeast bool `protobuf:"varint,9,opt,name=at_least,json=atLeast,proto3" json:"at_least,omitempty"`
+	// By schedule_id.
+	Handlers      []*TopicConsumer `protobuf:"bytes,10,rep,name=handlers,proto3" json:"handlers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Topic) Reset() {
+	*x = Topic{}
+	mi := &file_carillon_v1_event_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Topic) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Topic) ProtoMessage() {}
+
+func (x *Topic) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_event_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Topic.ProtoReflect.Descriptor instead.
+func (*Topic) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_event_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *Topic) GetTopic() string {
+	if x != nil {
+		return x.Topic
+	}
+	return ""
+}
+
+func (x *Topic) GetUserId() string {
+	if x != nil {
+		return x.UserId
+	}
+	return ""
+}
+
+func (x *Topic) GetPublishedLastHour() uint32 {
+	if x != nil {
+		return x.PublishedLastHour
+	}
+	return 0
+}
+
+func (x *Topic) GetPublishedLastDay() uint32 {
+	if x != nil {
+		return x.PublishedLastDay
+	}
+	return 0
+}
+
+func (x *Topic) GetLastPublishedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.LastPublishedAt
+	}
+	return nil
+}
+
+func (x *Topic) GetPending() uint32 {
+	if x != nil {
+		return x.Pending
+	}
+	return 0
+}
+
+func (x *Topic) GetOldestPendingAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.OldestPendingAt
+	}
+	return nil
+}
+
+func (x *Topic) GetDead() uint32 {
+	if x != nil {
+		return x.Dead
+	}
+	return 0
+}
+
+func (x *Topic) GetAtLeast() bool {
+	if x != nil {
+		return x.AtLeast
+	}
+	return false
+}
+
+func (x *Topic) GetHandlers() []*TopicConsumer {
+	if x != nil {
+		return x.Handlers
+	}
+	return nil
+}
+
+// TopicConsumer is a consumer of a topic. Its numbers are those of this topic.
+type TopicConsumer struct {
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	ScheduleId string                 `protobuf:"bytes,1,opt,name=schedule_id,json=scheduleId,proto3" json:"schedule_id,omitempty"`
+	// The topic as the consumer names it, such as orders.*
+	By              string                 `protobuf:"bytes,2,opt,name=by,proto3" json:"by,omitempty"`
+	Pending         uint32                 `protobuf:"varint,3,opt,name=pending,proto3" json:"pending,omitempty"`
+	OldestPendingAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=oldest_pending_at,json=oldestPendingAt,proto3" json:"oldest_pending_at,omitempty"`
+	Dead            uint32                 `protobuf:"varint,5,opt,name=dead,proto3" json:"dead,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *TopicConsumer) Reset() {
+	*x = TopicConsumer{}
+	mi := &file_carillon_v1_event_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TopicConsumer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TopicConsumer) ProtoMessage() {}
+
+func (x *TopicConsumer) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_event_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TopicConsumer.ProtoReflect.Descriptor instead.
+func (*TopicConsumer) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_event_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *TopicConsumer) GetScheduleId() string {
+	if x != nil {
+		return x.ScheduleId
+	}
+	return ""
+}
+
+func (x *TopicConsumer) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *TopicConsumer) GetPending() uint32 {
+	if x != nil {
+		return x.Pending
+	}
+	return 0
+}
+
+func (x *TopicConsumer) GetOldestPendingAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.OldestPendingAt
+	}
+	return nil
+}
+
+func (x *TopicConsumer) GetDead() uint32 {
+	if x != nil {
+		return x.Dead
+	}
+	return 0
+}
+
+type ListTopicsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Default: all owners. Callers with the role user have their own only.
+	UserId string `protobuf:"bytes,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	// Default 50, at most 200.
+	PageSize uint32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// next_page_token of the previous page.
+	PageToken     string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListTopicsRequest) Reset() {
+	*x = ListTopicsRequest{}
+	mi := &file_carillon_v1_event_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListTopicsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListTopicsRequest) ProtoMessage() {}
+
+func (x *ListTopicsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_event_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListTopicsRequest.ProtoReflect.Descriptor instead.
+func (*ListTopicsRequest) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_event_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *ListTopicsRequest) GetUserId() string {
+	if x != nil {
+		return x.UserId
+	}
+	return ""
+}
+
+func (x *ListTopicsRequest) GetPageSize() uint32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListTopicsRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+type ListTopicsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Topics        []*Topic               `protobuf:"bytes,1,rep,name=topics,proto3" json:"topics,omitempty"`
+	NextPageToken string                 `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListTopicsResponse) Reset() {
+	*x = ListTopicsResponse{}
+	mi := &file_carillon_v1_event_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListTopicsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListTopicsResponse) ProtoMessage() {}
+
+func (x *ListTopicsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_event_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListTopicsResponse.ProtoReflect.Descriptor instead.
+func (*ListTopicsResponse) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_event_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *ListTopicsResponse) GetTopics() []*Topic {
+	if x != nil {
+		return x.Topics
+	}
+	return nil
+}
+
+func (x *ListTopicsResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+type GetTopicRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Topic string                 `protobuf:"bytes,1,opt,name=topic,proto3" json:"topic,omitempty"`
+	// The owner. Required, except for callers with the role user.
+	UserId        string `protobuf:"bytes,2,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetTopicRequest) Reset() {
+	*x = GetTopicRequest{}
+	mi := &file_carillon_v1_event_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetTopicRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetTopicRequest) ProtoMessage() {}
+
+func (x *GetTopicRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_event_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetTopicRequest.ProtoReflect.Descriptor instead.
+func (*GetTopicRequest) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_event_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *GetTopicRequest) GetTopic() string {
+	if x != nil {
+		return x.Topic
+	}
+	return ""
+}
+
+func (x *GetTopicRequest) GetUserId() string {
+	if x != nil {
+		return x.UserId
+	}
+	return ""
+}
+
+type GetTopicResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Topic         *Topic                 `protobuf:"bytes,1,opt,name=topic,proto3" json:"topic,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetTopicResponse) Reset() {
+	*x = GetTopicResponse{}
+	mi := &file_carillon_v1_event_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetTopicResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetTopicResponse) ProtoMessage() {}
+
+func (x *GetTopicResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_event_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetTopicResponse.ProtoReflect.Descriptor instead.
+func (*GetTopicResponse) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_event_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *GetTopicResponse) GetTopic() *Topic {
+	if x != nil {
+		return x.Topic
+	}
+	return nil
+}
+
+type AuditTopicRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Topic string                 `protobuf:"bytes,1,opt,name=topic,proto3" json:"topic,omitempty"`
+	// The owner. Required, except for callers with the role user.
+	UserId string `protobuf:"bytes,2,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	// Events from this time on. Default: an hour before until.
+	From *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=from,proto3" json:"from,omitempty"`
+	// Events before this time. Default: now.
+	Until         *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=until,proto3" json:"until,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AuditTopicRequest) Reset() {
+	*x = AuditTopicRequest{}
+	mi := &file_carillon_v1_event_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AuditTopicRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AuditTopicRequest) ProtoMessage() {}
+
+func (x *AuditTopicRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_event_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AuditTopicRequest.ProtoReflect.Descriptor instead.
+func (*AuditTopicRequest) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_event_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *AuditTopicRequest) GetTopic() string {
+	if x != nil {
+		return x.Topic
+	}
+	return ""
+}
+
+func (x *AuditTopicRequest) GetUserId() string {
+	if x != nil {
+		return x.UserId
+	}
+	return ""
+}
+
+func (x *AuditTopicRequest) GetFrom() *timestamppb.Timestamp {
+	if x != nil {
+		return x.From
+	}
+	return nil
+}
+
+func (x *AuditTopicRequest) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
+}
+
+type AuditTopicResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The range that was audited. until is earlier than asked if cut.
+	From  *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=from,proto3" json:"from,omitempty"`
+	Until *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=until,proto3" json:"until,omitempty"`
+	// The range has more than 100000 events: ask again from until on.
+	Cut bool `protobuf:"varint,3,opt,name=cut,proto3" json:"cut,omitempty"`
+	// Events of the range, and to how many consumers they were published, together.
+	Events uint32 `protobuf:"varint,4,opt,name=events,proto3" json:"events,omitempty"`
+	Fanout uint32 `protobuf:"varint,5,opt,name=fanout,proto3" json:"fanout,omitempty"`
+	// Entries that were deleted because they are old. fanout is their number and
+	// those of the handlers, together.
+	Pruned   uint32             `protobuf:"varint,6,opt,name=pruned,proto3" json:"pruned,omitempty"`
+	Handlers []*AuditedConsumer `protobuf:"bytes,7,rep,name=handlers,proto3" json:"handlers,omitempty"`
+	// Empty: all is as it must be. At most 100.
+	Violations []*AuditViolation `protobuf:"bytes,8,rep,name=violations,proto3" json:"violations,omitempty"`
+	// How many there are.
+	Broken        uint32 `protobuf:"varint,9,opt,name=broken,proto3" json:"broken,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AuditTopicResponse) Reset() {
+	*x = AuditTopicResponse{}
+	mi := &file_carillon_v1_event_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AuditTopicResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AuditTopicResponse) ProtoMessage() {}
+
+func (x *AuditTopicResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_event_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AuditTopicResponse.ProtoReflect.Descriptor instead.
+func (*AuditTopicResponse) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_event_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *AuditTopicResponse) GetFrom() *timestamppb.Timestamp {
+	if x != nil {
+		return x.From
+	}
+	return nil
+}
+
+func (x *AuditTopicResponse) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
+}
+
+func (x *AuditTopicResponse) GetCut() bool {
+	if x != nil {
+		return x.Cut
+	}
+	return false
+}
+
+func (x *AuditTopicResponse) GetEvents() uint32 {
+	if x != nil {
+		return x.Events
+	}
+	return 0
+}
+
+func (x *AuditTopicResponse) GetFanout() uint32 {
+	if x != nil {
+		return x.Fanout
+	}
+	return 0
+}
+
+func (x *AuditTopicResponse) GetPruned() uint32 {
+	if x != nil {
+		return x.Pruned
+	}
+	return 0
+}
+
+func (x *AuditTopicResponse) GetHandlers() []*AuditedConsumer {
+	if x != nil {
+		return x.Handlers
+	}
+	return nil
+}
+
+func (x *AuditTopicResponse) GetViolations() []*AuditViolation {
+	if x != nil {
+		return x.Violations
+	}
+	return nil
+}
+
+func (x *AuditTopicResponse) GetBroken() uint32 {
+	if x != nil {
+		return x.Broken
+	}
+	return 0
+}
+
+// AuditedConsumer counts the entries of a consumer.
+type AuditedConsumer struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ScheduleId    string                 `protobuf:"bytes,1,opt,name=schedule_id,json=scheduleId,proto3" json:"schedule_id,omitempty"`
+	Pending       uint32                 `protobuf:"varint,2,opt,name=pending,proto3" json:"pending,omitempty"`
+	Reserved      uint32                 `protobuf:"varint,3,opt,name=reserved,proto3" json:"reserved,omitempty"`
+	Consumed      uint32                 `protobuf:"varint,4,opt,name=consumed,proto3" json:"consumed,omitempty"`
+	Skipped       uint32                 `protobuf:"varint,5,opt,name=skipped,proto3" json:"skipped,omitempty"`
+	Dead          uint32                 `protobuf:"varint,6,opt,name=dead,proto3" json:"dead,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AuditedConsumer) Reset() {
+	*x = AuditedConsumer{}
+	mi := &file_carillon_v1_event_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AuditedConsumer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AuditedConsumer) ProtoMessage() {}
+
+func (x *AuditedConsumer) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_event_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AuditedConsumer.ProtoReflect.Descriptor instead.
+func (*AuditedConsumer) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_event_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *AuditedConsumer) GetScheduleId() string {
+	if x != nil {
+		return x.ScheduleId
+	}
+	return ""
+}
+
+func (x *AuditedConsumer) GetPending() uint32 {
+	if x != nil {
+		return x.Pending
+	}
+	return 0
+}
+
+func (x *AuditedConsumer) GetReserved() uint32 {
+	if x != nil {
+		return x.Reserved
+	}
+	return 0
+}
+
+func (x *AuditedConsumer) GetConsumed() uint32 {
+	if x != nil {
+		return x.Consumed
+	}
+	return 0
+}
+
+func (x *AuditedConsumer) GetSkipped() uint32 {
+	if x != nil {
+		return x.Skipped
+	}
+	return 0
+}
+
+func (x *AuditedConsumer) GetDead() uint32 {
+	if x != nil {
+		return x.Dead
+	}
+	return 0
+}
+
+// AuditViolation is something that must not be.
+type AuditViolation struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The event; empty: it is about a run or an entry.
+	EventId    string `protobuf:"bytes,1,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
+	ScheduleId string `protobuf:"bytes,2,opt,name=schedule_id,json=scheduleId,proto3" json:"schedule_id,omitempty"`
+	// The run, as 64 hex digits.
+	Run string `protobuf:"bytes,3,opt,name=run,proto3" json:"run,omitempty"`
+	// What is wrong, in words.
+	Problem       string `protobuf:"bytes,4,opt,name=problem,proto3" json:"problem,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AuditViolation) Reset() {
+	*x = AuditViolation{}
+	mi := &file_carillon_v1_event_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AuditViolation) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AuditViolation) ProtoMessage() {}
+
+func (x *AuditViolation) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_event_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AuditViolation.ProtoReflect.Descriptor instead.
+func (*AuditViolation) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_event_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *AuditViolation) GetEventId() string {
+	if x != nil {
+		return x.EventId
+	}
+	return ""
+}
+
+func (x *AuditViolation) GetScheduleId() string {
+	if x != nil {
+		return x.ScheduleId
+	}
+	return ""
+}
+
+func (x *AuditViolation) GetRun() string {
+	if x != nil {
+		return x.Run
+	}
+	return ""
+}
+
+func (x *AuditViolation) GetProblem() string {
+	if x != nil {
+		return x.Problem
 	}
 	return ""
 }
@@ -994,7 +2056,7 @@ type ListInboxRequest struct {
 
 func (x *ListInboxRequest) Reset() {
 	*x = ListInboxRequest{}
-	mi := &file_carillon_v1_event_proto_msgTypes[11]
+	mi := &file_carillon_v1_event_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1006,7 +2068,7 @@ func (x *ListInboxRequest) String() string {
 func (*ListInboxRequest) ProtoMessage() {}
 
 func (x *ListInboxRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_event_proto_msgTypes[11]
+	mi := &file_carillon_v1_event_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1019,7 +2081,7 @@ func (x *ListInboxRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListInboxRequest.ProtoReflect.Descriptor instead.
 func (*ListInboxRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_event_proto_rawDescGZIP(), []int{11}
+	return file_carillon_v1_event_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ListInboxRequest) GetScheduleId() string {
@@ -1062,7 +2124,7 @@ type ListInboxResponse struct {
 
 func (x *ListInboxResponse) Reset() {
 	*x = ListInboxResponse{}
-	mi := &file_carillon_v1_event_proto_msgTypes[12]
+	mi := &file_carillon_v1_event_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1074,7 +2136,7 @@ func (x *ListInboxResponse) String() string {
 func (*ListInboxResponse) ProtoMessage() {}
 
 func (x *ListInboxResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_event_proto_msgTypes[12]
+	mi := &file_carillon_v1_event_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1087,7 +2149,7 @@ func (x *ListInboxResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListInboxResponse.ProtoReflect.Descriptor instead.
 func (*ListInboxResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_event_proto_rawDescGZIP(), []int{12}
+	return file_carillon_v1_event_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ListInboxResponse) GetEntries() []*InboxEntry {
@@ -1120,7 +2182,7 @@ type GetHandlerStateRequest struct {
 
 func (x *GetHandlerStateRequest) Reset() {
 	*x = GetHandlerStateRequest{}
-	mi := &file_carillon_v1_event_proto_msgTypes[13]
+	mi := &file_carillon_v1_event_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1132,7 +2194,7 @@ func (x *GetHandlerStateRequest) String() string {
 func (*GetHandlerStateRequest) ProtoMessage() {}
 
 func (x *GetHandlerStateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_event_proto_msgTypes[13]
+	mi := &file_carillon_v1_event_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1145,7 +2207,7 @@ func (x *GetHandlerStateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetHandlerStateRequest.ProtoReflect.Descriptor instead.
 func (*GetHandlerStateRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_event_proto_rawDescGZIP(), []int{13}
+	return file_carillon_v1_event_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *GetHandlerStateRequest) GetScheduleId() string {
@@ -1164,7 +2226,7 @@ type GetHandlerStateResponse struct {
 
 func (x *GetHandlerStateResponse) Reset() {
 	*x = GetHandlerStateResponse{}
-	mi := &file_carillon_v1_event_proto_msgTypes[14]
+	mi := &file_carillon_v1_event_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1176,7 +2238,7 @@ func (x *GetHandlerStateResponse) String() string {
 func (*GetHandlerStateResponse) ProtoMessage() {}
 
 func (x *GetHandlerStateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_event_proto_msgTypes[14]
+	mi := &file_carillon_v1_event_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1189,7 +2251,7 @@ func (x *GetHandlerStateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetHandlerStateResponse.ProtoReflect.Descriptor instead.
 func (*GetHandlerStateResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_event_proto_rawDescGZIP(), []int{14}
+	return file_carillon_v1_event_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *GetHandlerStateResponse) GetHandler() *HandlerState {
@@ -1216,7 +2278,7 @@ type HandlerState struct {
 
 func (x *HandlerState) Reset() {
 	*x = HandlerState{}
-	mi := &file_carillon_v1_event_proto_msgTypes[15]
+	mi := &file_carillon_v1_event_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1228,7 +2290,7 @@ func (x *HandlerState) String() string {
 func (*HandlerState) ProtoMessage() {}
 
 func (x *HandlerState) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_event_proto_msgTypes[15]
+	mi := &file_carillon_v1_event_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1241,7 +2303,7 @@ func (x *HandlerState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HandlerState.ProtoReflect.Descriptor instead.
 func (*HandlerState) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_event_proto_rawDescGZIP(), []int{15}
+	return file_carillon_v1_event_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *HandlerState) GetScheduleId() string {
@@ -1293,7 +2355,7 @@ type SetHandlerStateRequest struct {
 
 func (x *SetHandlerStateRequest) Reset() {
 	*x = SetHandlerStateRequest{}
-	mi := &file_carillon_v1_event_proto_msgTypes[16]
+	mi := &file_carillon_v1_event_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1305,7 +2367,7 @@ func (x *SetHandlerStateRequest) String() string {
 func (*SetHandlerStateRequest) ProtoMessage() {}
 
 func (x *SetHandlerStateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_event_proto_msgTypes[16]
+	mi := &file_carillon_v1_event_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1318,7 +2380,7 @@ func (x *SetHandlerStateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetHandlerStateRequest.ProtoReflect.Descriptor instead.
 func (*SetHandlerStateRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_event_proto_rawDescGZIP(), []int{16}
+	return file_carillon_v1_event_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *SetHandlerStateRequest) GetScheduleId() string {
@@ -1351,7 +2413,7 @@ type SetHandlerStateResponse struct {
 
 func (x *SetHandlerStateResponse) Reset() {
 	*x = SetHandlerStateResponse{}
-	mi := &file_carillon_v1_event_proto_msgTypes[17]
+	mi := &file_carillon_v1_event_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1363,7 +2425,7 @@ func (x *SetHandlerStateResponse) String() string {
 func (*SetHandlerStateResponse) ProtoMessage() {}
 
 func (x *SetHandlerStateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_event_proto_msgTypes[17]
+	mi := &file_carillon_v1_event_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1376,7 +2438,7 @@ func (x *SetHandlerStateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetHandlerStateResponse.ProtoReflect.Descriptor instead.
 func (*SetHandlerStateResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_event_proto_rawDescGZIP(), []int{17}
+	return file_carillon_v1_event_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *SetHandlerStateResponse) GetHandler() *HandlerState {
@@ -1468,7 +2530,36 @@ const file_carillon_v1_event_proto_rawDesc = "" +
 	"\auser_id\x18\x04 \x01(\tB/\xbaH,\xd8\x01\x01r'2%^[\\p{L}\\p{M}\\p{N}\\p{P}\\p{S} ]{1,128}$R\x06userId\"k\n" +
 	"\x10GetEventResponse\x12(\n" +
 	"\x05event\x18\x01 \x01(\v2\x12.carillon.v1.EventR\x05event\x12-\n" +
-	"\x05inbox\x18\x02 \x03(\v2\x17.carillon.v1.InboxEntryR\x05inbox\"\xeb\x01\n" +
+	"\x05inbox\x18\x02 \x03(\v2\x17.carillon.v1.InboxEntryR\x05inbox\"\xa9\x02\n" +
+	"\x13ExplainEventRequest\x12<\n" +
+	"\x05topic\x18\x01 \x01(\tB&\xe2A\x01\x02\xbaH\x1f\xc8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\x05topic\x12*\n" +
+	"\bevent_id\x18\x02 \x01(\tB\x0f\xe2A\x01\x02\xbaH\b\xc8\x01\x01r\x03(\x80\x02R\aeventId\x12 \n" +
+	"\x06source\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\x06source\x12H\n" +
+	"\auser_id\x18\x04 \x01(\tB/\xbaH,\xd8\x01\x01r'2%^[\\p{L}\\p{M}\\p{N}\\p{P}\\p{S} ]{1,128}$R\x06userId\x12<\n" +
+	"\ahandler\x18\x05 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\ahandler\"\xaa\x01\n" +
+	"\x14ExplainEventResponse\x12(\n" +
+	"\x05event\x18\x01 \x01(\v2\x12.carillon.v1.EventR\x05event\x12,\n" +
+	"\x03now\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x03now\x12:\n" +
+	"\bhandlers\x18\x03 \x03(\v2\x1e.carillon.v1.ExplainedConsumerR\bhandlers\"\xcf\x04\n" +
+	"\x11ExplainedConsumer\x12\x1f\n" +
+	"\vschedule_id\x18\x01 \x01(\tR\n" +
+	"scheduleId\x12p\n" +
+	"\averdict\x18\x02 \x01(\tBV\xbaHSrQR\bconsumedR\vheld_by_runR\x05waitsR\askippedR\x04deadR\x0enot_subscribedR\x06prunedR\n" +
+	"unrecordedR\averdict\x12m\n" +
+	"\x06reason\x18\x03 \x01(\tBU\xbaHRrPR\x00R\foverlap_busyR\x06pausedR\abackoffR\x03dueR\adeletedR\funsubscribedR\x06failedR\tcancelledR\x06reason\x12\x10\n" +
+	"\x03run\x18\x04 \x01(\tR\x03run\x12\x1d\n" +
+	"\n" +
+	"blocked_by\x18\x05 \x01(\tR\tblockedBy\x120\n" +
+	"\x05since\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x120\n" +
+	"\x05until\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12\x1a\n" +
+	"\battempts\x18\b \x01(\rR\battempts\x12\x17\n" +
+	"\await_ms\x18\t \x01(\rR\x06waitMs\x12\x14\n" +
+	"\x05round\x18\n" +
+	" \x01(\rR\x05round\x12\x1b\n" +
+	"\tpaused_by\x18\v \x01(\tR\bpausedBy\x12\x1d\n" +
+	"\n" +
+	"pause_note\x18\f \x01(\tR\tpauseNote\x12\x1c\n" +
+	"\tsentences\x18\r \x03(\tR\tsentences\"\xeb\x01\n" +
 	"\x11ListEventsRequest\x12<\n" +
 	"\x05topic\x18\x01 \x01(\tB&\xe2A\x01\x02\xbaH\x1f\xc8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\x05topic\x12H\n" +
 	"\auser_id\x18\x02 \x01(\tB/\xbaH,\xd8\x01\x01r'2%^[\\p{L}\\p{M}\\p{N}\\p{P}\\p{S} ]{1,128}$R\x06userId\x12%\n" +
@@ -1477,7 +2568,70 @@ const file_carillon_v1_event_proto_rawDesc = "" +
 	"page_token\x18\x04 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\tpageToken\"h\n" +
 	"\x12ListEventsResponse\x12*\n" +
 	"\x06events\x18\x01 \x03(\v2\x12.carillon.v1.EventR\x06events\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xf7\x01\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xa5\x03\n" +
+	"\x05Topic\x12\x14\n" +
+	"\x05topic\x18\x01 \x01(\tR\x05topic\x12\x17\n" +
+	"\auser_id\x18\x02 \x01(\tR\x06userId\x12.\n" +
+	"\x13published_last_hour\x18\x03 \x01(\rR\x11publishedLastHour\x12,\n" +
+	"\x12published_last_day\x18\x04 \x01(\rR\x10publishedLastDay\x12F\n" +
+	"\x11last_published_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x0flastPublishedAt\x12\x18\n" +
+	"\apending\x18\x06 \x01(\rR\apending\x12F\n" +
+	"\x11oldest_pending_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x0foldestPendingAt\x12\x12\n" +
+	"\x04dead\x18\b \x01(\rR\x04dead\x12\x19\n" +
+	"\bat_least\x18\t \x01(\bR\aatLeast\x126\n" +
+	"\bhandlers\x18\n" +
+	" \x03(\v2\x1a.carillon.v1.TopicConsumerR\bhandlers\"\xb6\x01\n" +
+	"\rTopicConsumer\x12\x1f\n" +
+	"\vschedule_id\x18\x01 \x01(\tR\n" +
+	"scheduleId\x12\x0e\n" +
+	"\x02by\x18\x02 \x01(\tR\x02by\x12\x18\n" +
+	"\apending\x18\x03 \x01(\rR\apending\x12F\n" +
+	"\x11oldest_pending_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x0foldestPendingAt\x12\x12\n" +
+	"\x04dead\x18\x05 \x01(\rR\x04dead\"\xad\x01\n" +
+	"\x11ListTopicsRequest\x12H\n" +
+	"\auser_id\x18\x01 \x01(\tB/\xbaH,\xd8\x01\x01r'2%^[\\p{L}\\p{M}\\p{N}\\p{P}\\p{S} ]{1,128}$R\x06userId\x12%\n" +
+	"\tpage_size\x18\x02 \x01(\rB\b\xbaH\x05*\x03\x18\xc8\x01R\bpageSize\x12'\n" +
+	"\n" +
+	"page_token\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\tpageToken\"h\n" +
+	"\x12ListTopicsResponse\x12*\n" +
+	"\x06topics\x18\x01 \x03(\v2\x12.carillon.v1.TopicR\x06topics\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x99\x01\n" +
+	"\x0fGetTopicRequest\x12<\n" +
+	"\x05topic\x18\x01 \x01(\tB&\xe2A\x01\x02\xbaH\x1f\xc8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\x05topic\x12H\n" +
+	"\auser_id\x18\x02 \x01(\tB/\xbaH,\xd8\x01\x01r'2%^[\\p{L}\\p{M}\\p{N}\\p{P}\\p{S} ]{1,128}$R\x06userId\"<\n" +
+	"\x10GetTopicResponse\x12(\n" +
+	"\x05topic\x18\x01 \x01(\v2\x12.carillon.v1.TopicR\x05topic\"\xfd\x01\n" +
+	"\x11AuditTopicRequest\x12<\n" +
+	"\x05topic\x18\x01 \x01(\tB&\xe2A\x01\x02\xbaH\x1f\xc8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\x05topic\x12H\n" +
+	"\auser_id\x18\x02 \x01(\tB/\xbaH,\xd8\x01\x01r'2%^[\\p{L}\\p{M}\\p{N}\\p{P}\\p{S} ]{1,128}$R\x06userId\x12.\n" +
+	"\x04from\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x04from\x120\n" +
+	"\x05until\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\"\xdf\x02\n" +
+	"\x12AuditTopicResponse\x12.\n" +
+	"\x04from\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04from\x120\n" +
+	"\x05until\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12\x10\n" +
+	"\x03cut\x18\x03 \x01(\bR\x03cut\x12\x16\n" +
+	"\x06events\x18\x04 \x01(\rR\x06events\x12\x16\n" +
+	"\x06fanout\x18\x05 \x01(\rR\x06fanout\x12\x16\n" +
+	"\x06pruned\x18\x06 \x01(\rR\x06pruned\x128\n" +
+	"\bhandlers\x18\a \x03(\v2\x1c.carillon.v1.AuditedConsumerR\bhandlers\x12;\n" +
+	"\n" +
+	"violations\x18\b \x03(\v2\x1b.carillon.v1.AuditViolationR\n" +
+	"violations\x12\x16\n" +
+	"\x06broken\x18\t \x01(\rR\x06broken\"\xb2\x01\n" +
+	"\x0fAuditedConsumer\x12\x1f\n" +
+	"\vschedule_id\x18\x01 \x01(\tR\n" +
+	"scheduleId\x12\x18\n" +
+	"\apending\x18\x02 \x01(\rR\apending\x12\x1a\n" +
+	"\breserved\x18\x03 \x01(\rR\breserved\x12\x1a\n" +
+	"\bconsumed\x18\x04 \x01(\rR\bconsumed\x12\x18\n" +
+	"\askipped\x18\x05 \x01(\rR\askipped\x12\x12\n" +
+	"\x04dead\x18\x06 \x01(\rR\x04dead\"x\n" +
+	"\x0eAuditViolation\x12\x19\n" +
+	"\bevent_id\x18\x01 \x01(\tR\aeventId\x12\x1f\n" +
+	"\vschedule_id\x18\x02 \x01(\tR\n" +
+	"scheduleId\x12\x10\n" +
+	"\x03run\x18\x03 \x01(\tR\x03run\x12\x18\n" +
+	"\aproblem\x18\x04 \x01(\tR\aproblem\"\xf7\x01\n" +
 	"\x10ListInboxRequest\x12G\n" +
 	"\vschedule_id\x18\x01 \x01(\tB&\xe2A\x01\x02\xbaH\x1f\xc8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
 	"scheduleId\x12J\n" +
@@ -1511,13 +2665,20 @@ const file_carillon_v1_event_proto_rawDesc = "" +
 	"\x05state\x18\x02 \x01(\fB\r\xe2A\x01\x02\xbaH\x06z\x04\x18\x80\x80\x04R\x05state\x12%\n" +
 	"\x0estate_revision\x18\x03 \x01(\rR\rstateRevision\"N\n" +
 	"\x17SetHandlerStateResponse\x123\n" +
-	"\ahandler\x18\x01 \x01(\v2\x19.carillon.v1.HandlerStateR\ahandler2\x95\x06\n" +
+	"\ahandler\x18\x01 \x01(\v2\x19.carillon.v1.HandlerStateR\ahandler2\xdd\t\n" +
 	"\fEventService\x12\x8d\x01\n" +
 	"\rPublishEvents\x12!.carillon.v1.PublishEventsRequest\x1a\".carillon.v1.PublishEventsResponse\"5\x82\xd3\xe4\x93\x02/:\x01*Z\x0f:\x01*\"\n" +
 	"/v1/events\"\x19/v1/topics/{topic}/events\x12x\n" +
-	"\bGetEvent\x12\x1c.carillon.v1.GetEventRequest\x1a\x1d.carillon.v1.GetEventResponse\"/\x82\xd3\xe4\x93\x02)\x12'/v1/topics/{topic}/events/{event_id=**}\x12p\n" +
+	"\bGetEvent\x12\x1c.carillon.v1.GetEventRequest\x1a\x1d.carillon.v1.GetEventResponse\"/\x82\xd3\xe4\x93\x02)\x12'/v1/topics/{topic}/events/{event_id=**}\x12\x8c\x01\n" +
+	"\fExplainEvent\x12 .carillon.v1.ExplainEventRequest\x1a!.carillon.v1.ExplainEventResponse\"7\x82\xd3\xe4\x93\x021\x12//v1/topics/{topic}/events/{event_id=**}:explain\x12p\n" +
 	"\n" +
-	"ListEvents\x12\x1e.carillon.v1.ListEventsRequest\x1a\x1f.carillon.v1.ListEventsResponse\"!\x82\xd3\xe4\x93\x02\x1b\x12\x19/v1/topics/{topic}/events\x12t\n" +
+	"ListEvents\x12\x1e.carillon.v1.ListEventsRequest\x1a\x1f.carillon.v1.ListEventsResponse\"!\x82\xd3\xe4\x93\x02\x1b\x12\x19/v1/topics/{topic}/events\x12a\n" +
+	"\n" +
+	"ListTopics\x12\x1e.carillon.v1.ListTopicsRequest\x1a\x1f.carillon.v1.ListTopicsResponse\"\x12\x82\xd3\xe4\x93\x02\f\x12\n" +
+	"/v1/topics\x12c\n" +
+	"\bGetTopic\x12\x1c.carillon.v1.GetTopicRequest\x1a\x1d.carillon.v1.GetTopicResponse\"\x1a\x82\xd3\xe4\x93\x02\x14\x12\x12/v1/topics/{topic}\x12o\n" +
+	"\n" +
+	"AuditTopic\x12\x1e.carillon.v1.AuditTopicRequest\x1a\x1f.carillon.v1.AuditTopicResponse\" \x82\xd3\xe4\x93\x02\x1a\x12\x18/v1/topics/{topic}:audit\x12t\n" +
 	"\tListInbox\x12\x1d.carillon.v1.ListInboxRequest\x1a\x1e.carillon.v1.ListInboxResponse\"(\x82\xd3\xe4\x93\x02\"\x12 /v1/handlers/{schedule_id}/inbox\x12\x86\x01\n" +
 	"\x0fGetHandlerState\x12#.carillon.v1.GetHandlerStateRequest\x1a$.carillon.v1.GetHandlerStateResponse\"(\x82\xd3\xe4\x93\x02\"\x12 /v1/handlers/{schedule_id}/state\x12\x89\x01\n" +
 	"\x0fSetHandlerState\x12#.carillon.v1.SetHandlerStateRequest\x1a$.carillon.v1.SetHandlerStateResponse\"+\x82\xd3\xe4\x93\x02%:\x01*\" /v1/handlers/{schedule_id}:stateB\xa5\x01\n" +
@@ -1536,7 +2697,7 @@ func file_carillon_v1_event_proto_rawDescGZIP() []byte {
 	return file_carillon_v1_event_proto_rawDescData
 }
 
-var file_carillon_v1_event_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
+var file_carillon_v1_event_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
 var file_carillon_v1_event_proto_goTypes = []any{
 	(*Consume)(nil),                 // 0: carillon.v1.Consume
 	(*Event)(nil),                   // 1: carillon.v1.Event
@@ -1547,54 +2708,92 @@ var file_carillon_v1_event_proto_goTypes = []any{
 	(*PublishedEvent)(nil),          // 6: carillon.v1.PublishedEvent
 	(*GetEventRequest)(nil),         // 7: carillon.v1.GetEventRequest
 	(*GetEventResponse)(nil),        // 8: carillon.v1.GetEventResponse
-	(*ListEventsRequest)(nil),       // 9: carillon.v1.ListEventsRequest
-	(*ListEventsResponse)(nil),      // 10: carillon.v1.ListEventsResponse
-	(*ListInboxRequest)(nil),        // 11: carillon.v1.ListInboxRequest
-	(*ListInboxResponse)(nil),       // 12: carillon.v1.ListInboxResponse
-	(*GetHandlerStateRequest)(nil),  // 13: carillon.v1.GetHandlerStateRequest
-	(*GetHandlerStateResponse)(nil), // 14: carillon.v1.GetHandlerStateResponse
-	(*HandlerState)(nil),            // 15: carillon.v1.HandlerState
-	(*SetHandlerStateRequest)(nil),  // 16: carillon.v1.SetHandlerStateRequest
-	(*SetHandlerStateResponse)(nil), // 17: carillon.v1.SetHandlerStateResponse
-	nil,                             // 18: carillon.v1.ListInboxResponse.CountsEntry
-	(*timestamppb.Timestamp)(nil),   // 19: google.protobuf.Timestamp
+	(*ExplainEventRequest)(nil),     // 9: carillon.v1.ExplainEventRequest
+	(*ExplainEventResponse)(nil),    // 10: carillon.v1.ExplainEventResponse
+	(*ExplainedConsumer)(nil),       // 11: carillon.v1.ExplainedConsumer
+	(*ListEventsRequest)(nil),       // 12: carillon.v1.ListEventsRequest
+	(*ListEventsResponse)(nil),      // 13: carillon.v1.ListEventsResponse
+	(*Topic)(nil),                   // 14: carillon.v1.Topic
+	(*TopicConsumer)(nil),           // 15: carillon.v1.TopicConsumer
+	(*ListTopicsRequest)(nil),       // 16: carillon.v1.ListTopicsRequest
+	(*ListTopicsResponse)(nil),      // 17: carillon.v1.ListTopicsResponse
+	(*GetTopicRequest)(nil),         // 18: carillon.v1.GetTopicRequest
+	(*GetTopicResponse)(nil),        // 19: carillon.v1.GetTopicResponse
+	(*AuditTopicRequest)(nil),       // 20: carillon.v1.AuditTopicRequest
+	(*AuditTopicResponse)(nil),      // 21: carillon.v1.AuditTopicResponse
+	(*AuditedConsumer)(nil),         // 22: carillon.v1.AuditedConsumer
+	(*AuditViolation)(nil),          // 23: carillon.v1.AuditViolation
+	(*ListInboxRequest)(nil),        // 24: carillon.v1.ListInboxRequest
+	(*ListInboxResponse)(nil),       // 25: carillon.v1.ListInboxResponse
+	(*GetHandlerStateRequest)(nil),  // 26: carillon.v1.GetHandlerStateRequest
+	(*GetHandlerStateResponse)(nil), // 27: carillon.v1.GetHandlerStateResponse
+	(*HandlerState)(nil),            // 28: carillon.v1.HandlerState
+	(*SetHandlerStateRequest)(nil),  // 29: carillon.v1.SetHandlerStateRequest
+	(*SetHandlerStateResponse)(nil), // 30: carillon.v1.SetHandlerStateResponse
+	nil,                             // 31: carillon.v1.ListInboxResponse.CountsEntry
+	(*timestamppb.Timestamp)(nil),   // 32: google.protobuf.Timestamp
 }
 var file_carillon_v1_event_proto_depIdxs = []int32{
-	19, // 0: carillon.v1.Event.time:type_name -> google.protobuf.Timestamp
-	19, // 1: carillon.v1.Event.published_at:type_name -> google.protobuf.Timestamp
-	19, // 2: carillon.v1.InboxEntry.created_at:type_name -> google.protobuf.Timestamp
-	19, // 3: carillon.v1.InboxEntry.offered_at:type_name -> google.protobuf.Timestamp
-	19, // 4: carillon.v1.InboxEntry.ended_at:type_name -> google.protobuf.Timestamp
+	32, // 0: carillon.v1.Event.time:type_name -> google.protobuf.Timestamp
+	32, // 1: carillon.v1.Event.published_at:type_name -> google.protobuf.Timestamp
+	32, // 2: carillon.v1.InboxEntry.created_at:type_name -> google.protobuf.Timestamp
+	32, // 3: carillon.v1.InboxEntry.offered_at:type_name -> google.protobuf.Timestamp
+	32, // 4: carillon.v1.InboxEntry.ended_at:type_name -> google.protobuf.Timestamp
 	1,  // 5: carillon.v1.InboxEntry.event:type_name -> carillon.v1.Event
-	19, // 6: carillon.v1.NewEvent.time:type_name -> google.protobuf.Timestamp
+	32, // 6: carillon.v1.NewEvent.time:type_name -> google.protobuf.Timestamp
 	3,  // 7: carillon.v1.PublishEventsRequest.events:type_name -> carillon.v1.NewEvent
-	19, // 8: carillon.v1.PublishEventsRequest.time:type_name -> google.protobuf.Timestamp
+	32, // 8: carillon.v1.PublishEventsRequest.time:type_name -> google.protobuf.Timestamp
 	6,  // 9: carillon.v1.PublishEventsResponse.results:type_name -> carillon.v1.PublishedEvent
 	1,  // 10: carillon.v1.GetEventResponse.event:type_name -> carillon.v1.Event
 	2,  // 11: carillon.v1.GetEventResponse.inbox:type_name -> carillon.v1.InboxEntry
-	1,  // 12: carillon.v1.ListEventsResponse.events:type_name -> carillon.v1.Event
-	2,  // 13: carillon.v1.ListInboxResponse.entries:type_name -> carillon.v1.InboxEntry
-	18, // 14: carillon.v1.ListInboxResponse.counts:type_name -> carillon.v1.ListInboxResponse.CountsEntry
-	15, // 15: carillon.v1.GetHandlerStateResponse.handler:type_name -> carillon.v1.HandlerState
-	19, // 16: carillon.v1.HandlerState.updated_at:type_name -> google.protobuf.Timestamp
-	15, // 17: carillon.v1.SetHandlerStateResponse.handler:type_name -> carillon.v1.HandlerState
-	4,  // 18: carillon.v1.EventService.PublishEvents:input_type -> carillon.v1.PublishEventsRequest
-	7,  // 19: carillon.v1.EventService.GetEvent:input_type -> carillon.v1.GetEventRequest
-	9,  // 20: carillon.v1.EventService.ListEvents:input_type -> carillon.v1.ListEventsRequest
-	11, // 21: carillon.v1.EventService.ListInbox:input_type -> carillon.v1.ListInboxRequest
-	13, // 22: carillon.v1.EventService.GetHandlerState:input_type -> carillon.v1.GetHandlerStateRequest
-	16, // 23: carillon.v1.EventService.SetHandlerState:input_type -> carillon.v1.SetHandlerStateRequest
-	5,  // 24: carillon.v1.EventService.PublishEvents:output_type -> carillon.v1.PublishEventsResponse
-	8,  // 25: carillon.v1.EventService.GetEvent:output_type -> carillon.v1.GetEventResponse
-	10, // 26: carillon.v1.EventService.ListEvents:output_type -> carillon.v1.ListEventsResponse
-	12, // 27: carillon.v1.EventService.ListInbox:output_type -> carillon.v1.ListInboxResponse
-	14, // 28: carillon.v1.EventService.GetHandlerState:output_type -> carillon.v1.GetHandlerStateResponse
-	17, // 29: carillon.v1.EventService.SetHandlerState:output_type -> carillon.v1.SetHandlerStateResponse
-	24, // [24:30] is the sub-list for method output_type
-	18, // [18:24] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	1,  // 12: carillon.v1.ExplainEventResponse.event:type_name -> carillon.v1.Event
+	32, // 13: carillon.v1.ExplainEventResponse.now:type_name -> google.protobuf.Timestamp
+	11, // 14: carillon.v1.ExplainEventResponse.handlers:type_name -> carillon.v1.ExplainedConsumer
+	32, // 15: carillon.v1.ExplainedConsumer.since:type_name -> google.protobuf.Timestamp
+	32, // 16: carillon.v1.ExplainedConsumer.until:type_name -> google.protobuf.Timestamp
+	1,  // 17: carillon.v1.ListEventsResponse.events:type_name -> carillon.v1.Event
+	32, // 18: carillon.v1.Topic.last_published_at:type_name -> google.protobuf.Timestamp
+	32, // 19: carillon.v1.Topic.oldest_pending_at:type_name -> google.protobuf.Timestamp
+	15, // 20: carillon.v1.Topic.handlers:type_name -> carillon.v1.TopicConsumer
+	32, // 21: carillon.v1.TopicConsumer.oldest_pending_at:type_name -> google.protobuf.Timestamp
+	14, // 22: carillon.v1.ListTopicsResponse.topics:type_name -> carillon.v1.Topic
+	14, // 23: carillon.v1.GetTopicResponse.topic:type_name -> carillon.v1.Topic
+	32, // 24: carillon.v1.AuditTopicRequest.from:type_name -> google.protobuf.Timestamp
+	32, // 25: carillon.v1.AuditTopicRequest.until:type_name -> google.protobuf.Timestamp
+	32, // 26: carillon.v1.AuditTopicResponse.from:type_name -> google.protobuf.Timestamp
+	32, // 27: carillon.v1.AuditTopicResponse.until:type_name -> google.protobuf.Timestamp
+	22, // 28: carillon.v1.AuditTopicResponse.handlers:type_name -> carillon.v1.AuditedConsumer
+	23, // 29: carillon.v1.AuditTopicResponse.violations:type_name -> carillon.v1.AuditViolation
+	2,  // 30: carillon.v1.ListInboxResponse.entries:type_name -> carillon.v1.InboxEntry
+	31, // 31: carillon.v1.ListInboxResponse.counts:type_name -> carillon.v1.ListInboxResponse.CountsEntry
+	28, // 32: carillon.v1.GetHandlerStateResponse.handler:type_name -> carillon.v1.HandlerState
+	32, // 33: carillon.v1.HandlerState.updated_at:type_name -> google.protobuf.Timestamp
+	28, // 34: carillon.v1.SetHandlerStateResponse.handler:type_name -> carillon.v1.HandlerState
+	4,  // 35: carillon.v1.EventService.PublishEvents:input_type -> carillon.v1.PublishEventsRequest
+	7,  // 36: carillon.v1.EventService.GetEvent:input_type -> carillon.v1.GetEventRequest
+	9,  // 37: carillon.v1.EventService.ExplainEvent:input_type -> carillon.v1.ExplainEventRequest
+	12, // 38: carillon.v1.EventService.ListEvents:input_type -> carillon.v1.ListEventsRequest
+	16, // 39: carillon.v1.EventService.ListTopics:input_type -> carillon.v1.ListTopicsRequest
+	18, // 40: carillon.v1.EventService.GetTopic:input_type -> carillon.v1.GetTopicRequest
+	20, // 41: carillon.v1.EventService.AuditTopic:input_type -> carillon.v1.AuditTopicRequest
+	24, // 42: carillon.v1.EventService.ListInbox:input_type -> carillon.v1.ListInboxRequest
+	26, // 43: carillon.v1.EventService.GetHandlerState:input_type -> carillon.v1.GetHandlerStateRequest
+	29, // 44: carillon.v1.EventService.SetHandlerState:input_type -> carillon.v1.SetHandlerStateRequest
+	5,  // 45: carillon.v1.EventService.PublishEvents:output_type -> carillon.v1.PublishEventsResponse
+	8,  // 46: carillon.v1.EventService.GetEvent:output_type -> carillon.v1.GetEventResponse
+	10, // 47: carillon.v1.EventService.ExplainEvent:output_type -> carillon.v1.ExplainEventResponse
+	13, // 48: carillon.v1.EventService.ListEvents:output_type -> carillon.v1.ListEventsResponse
+	17, // 49: carillon.v1.EventService.ListTopics:output_type -> carillon.v1.ListTopicsResponse
+	19, // 50: carillon.v1.EventService.GetTopic:output_type -> carillon.v1.GetTopicResponse
+	21, // 51: carillon.v1.EventService.AuditTopic:output_type -> carillon.v1.AuditTopicResponse
+	25, // 52: carillon.v1.EventService.ListInbox:output_type -> carillon.v1.ListInboxResponse
+	27, // 53: carillon.v1.EventService.GetHandlerState:output_type -> carillon.v1.GetHandlerStateResponse
+	30, // 54: carillon.v1.EventService.SetHandlerState:output_type -> carillon.v1.SetHandlerStateResponse
+	45, // [45:55] is the sub-list for method output_type
+	35, // [35:45] is the sub-list for method input_type
+	35, // [35:35] is the sub-list for extension type_name
+	35, // [35:35] is the sub-list for extension extendee
+	0,  // [0:35] is the sub-list for field type_name
 }
 
 func init() { file_carillon_v1_event_proto_init() }
@@ -1608,7 +2807,7 @@ func file_carillon_v1_event_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_carillon_v1_event_proto_rawDesc), len(file_carillon_v1_event_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   19,
+			NumMessages:   32,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

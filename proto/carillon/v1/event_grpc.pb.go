@@ -21,7 +21,11 @@ const _ = grpc.SupportPackageIsVersion9
 const (
 	EventService_PublishEvents_FullMethodName   = "/carillon.v1.EventService/PublishEvents"
 	EventService_GetEvent_FullMethodName        = "/carillon.v1.EventService/GetEvent"
+	EventService_ExplainEvent_FullMethodName    = "/carillon.v1.EventService/ExplainEvent"
 	EventService_ListEvents_FullMethodName      = "/carillon.v1.EventService/ListEvents"
+	EventService_ListTopics_FullMethodName      = "/carillon.v1.EventService/ListTopics"
+	EventService_GetTopic_FullMethodName        = "/carillon.v1.EventService/GetTopic"
+	EventService_AuditTopic_FullMethodName      = "/carillon.v1.EventService/AuditTopic"
 	EventService_ListInbox_FullMethodName       = "/carillon.v1.EventService/ListInbox"
 	EventService_GetHandlerState_FullMethodName = "/carillon.v1.EventService/GetHandlerState"
 	EventService_SetHandlerState_FullMethodName = "/carillon.v1.EventService/SetHandlerState"
@@ -47,8 +51,23 @@ type EventServiceClient interface {
 	PublishEvents(ctx context.Context, in *PublishEventsRequest, opts ...grpc.CallOption) (*PublishEventsResponse, error)
 	// GetEvent returns an event, and its state for each consumer.
 	GetEvent(ctx context.Context, in *GetEventRequest, opts ...grpc.CallOption) (*GetEventResponse, error)
+	// ExplainEvent says for each consumer of an event where the event is, and why:
+	// which run has it or had it, and what it waits for.
+	ExplainEvent(ctx context.Context, in *ExplainEventRequest, opts ...grpc.CallOption) (*ExplainEventResponse, error)
 	// ListEvents returns events of a topic, the newest first.
 	ListEvents(ctx context.Context, in *ListEventsRequest, opts ...grpc.CallOption) (*ListEventsResponse, error)
+	// ListTopics returns topics with an event that is kept, or with a consumer that
+	// names them, by owner and name.
+	ListTopics(ctx context.Context, in *ListTopicsRequest, opts ...grpc.CallOption) (*ListTopicsResponse, error)
+	// GetTopic returns a topic with its consumers. NOT_FOUND: it has neither an
+	// event nor a consumer.
+	GetTopic(ctx context.Context, in *GetTopicRequest, opts ...grpc.CallOption) (*GetTopicResponse, error)
+	// AuditTopic compares the events of a topic with what their consumers have of
+	// them, from rows alone: each consumer that an event was published to has an
+	// entry; what waits is looked at, and what is reserved has an open run; consumed
+	// entries name a run that succeeded, as many as it has taken and the same; no
+	// entry is without its event.
+	AuditTopic(ctx context.Context, in *AuditTopicRequest, opts ...grpc.CallOption) (*AuditTopicResponse, error)
 	// ListInbox returns what a consumer has of events, the oldest first.
 	ListInbox(ctx context.Context, in *ListInboxRequest, opts ...grpc.CallOption) (*ListInboxResponse, error)
 	// GetHandlerState returns what runs of a schedule have kept for the next one.
@@ -87,10 +106,50 @@ func (c *eventServiceClient) GetEvent(ctx context.Context, in *GetEventRequest, 
 	return out, nil
 }
 
+func (c *eventServiceClient) ExplainEvent(ctx context.Context, in *ExplainEventRequest, opts ...grpc.CallOption) (*ExplainEventResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ExplainEventResponse)
+	err := c.cc.Invoke(ctx, EventService_ExplainEvent_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *eventServiceClient) ListEvents(ctx context.Context, in *ListEventsRequest, opts ...grpc.CallOption) (*ListEventsResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ListEventsResponse)
 	err := c.cc.Invoke(ctx, EventService_ListEvents_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *eventServiceClient) ListTopics(ctx context.Context, in *ListTopicsRequest, opts ...grpc.CallOption) (*ListTopicsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListTopicsResponse)
+	err := c.cc.Invoke(ctx, EventService_ListTopics_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *eventServiceClient) GetTopic(ctx context.Context, in *GetTopicRequest, opts ...grpc.CallOption) (*GetTopicResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetTopicResponse)
+	err := c.cc.Invoke(ctx, EventService_GetTopic_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *eventServiceClient) AuditTopic(ctx context.Context, in *AuditTopicRequest, opts ...grpc.CallOption) (*AuditTopicResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(AuditTopicResponse)
+	err := c.cc.Invoke(ctx, EventService_AuditTopic_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -147,8 +206,23 @@ type EventServiceServer interface {
 	PublishEvents(context.Context, *PublishEventsRequest) (*PublishEventsResponse, error)
 	// GetEvent returns an event, and its state for each consumer.
 	GetEvent(context.Context, *GetEventRequest) (*GetEventResponse, error)
+	// ExplainEvent says for each consumer of an event where the event is, and why:
+	// which run has it or had it, and what it waits for.
+	ExplainEvent(context.Context, *ExplainEventRequest) (*ExplainEventResponse, error)
 	// ListEvents returns events of a topic, the newest first.
 	ListEvents(context.Context, *ListEventsRequest) (*ListEventsResponse, error)
+	// ListTopics returns topics with an event that is kept, or with a consumer that
+	// names them, by owner and name.
+	ListTopics(context.Context, *ListTopicsRequest) (*ListTopicsResponse, error)
+	// GetTopic returns a topic with its consumers. NOT_FOUND: it has neither an
+	// event nor a consumer.
+	GetTopic(context.Context, *GetTopicRequest) (*GetTopicResponse, error)
+	// AuditTopic compares the events of a topic with what their consumers have of
+	// them, from rows alone: each consumer that an event was published to has an
+	// entry; what waits is looked at, and what is reserved has an open run; consumed
+	// entries name a run that succeeded, as many as it has taken and the same; no
+	// entry is without its event.
+	AuditTopic(context.Context, *AuditTopicRequest) (*AuditTopicResponse, error)
 	// ListInbox returns what a consumer has of events, the oldest first.
 	ListInbox(context.Context, *ListInboxRequest) (*ListInboxResponse, error)
 	// GetHandlerState returns what runs of a schedule have kept for the next one.
@@ -173,8 +247,20 @@ func (UnimplementedEventServiceServer) PublishEvents(context.Context, *PublishEv
 func (UnimplementedEventServiceServer) GetEvent(context.Context, *GetEventRequest) (*GetEventResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetEvent not implemented")
 }
+func (UnimplementedEventServiceServer) ExplainEvent(context.Context, *ExplainEventRequest) (*ExplainEventResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ExplainEvent not implemented")
+}
 func (UnimplementedEventServiceServer) ListEvents(context.Context, *ListEventsRequest) (*ListEventsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListEvents not implemented")
+}
+func (UnimplementedEventServiceServer) ListTopics(context.Context, *ListTopicsRequest) (*ListTopicsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListTopics not implemented")
+}
+func (UnimplementedEventServiceServer) GetTopic(context.Context, *GetTopicRequest) (*GetTopicResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetTopic not implemented")
+}
+func (UnimplementedEventServiceServer) AuditTopic(context.Context, *AuditTopicRequest) (*AuditTopicResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method AuditTopic not implemented")
 }
 func (UnimplementedEventServiceServer) ListInbox(context.Context, *ListInboxRequest) (*ListInboxResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListInbox not implemented")
@@ -242,6 +328,24 @@ func _EventService_GetEvent_Handler(srv interface{}, ctx context.Context, dec fu
 	return interceptor(ctx, in, info, handler)
 }
 
+func _EventService_ExplainEvent_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ExplainEventRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(EventServiceServer).ExplainEvent(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: EventService_ExplainEvent_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(EventServiceServer).ExplainEvent(ctx, req.(*ExplainEventRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _EventService_ListEvents_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ListEventsRequest)
 	if err := dec(in); err != nil {
@@ -256,6 +360,60 @@ func _EventService_ListEvents_Handler(srv interface{}, ctx context.Context, dec 
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(EventServiceServer).ListEvents(ctx, req.(*ListEventsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _EventService_ListTopics_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListTopicsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(EventServiceServer).ListTopics(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: EventService_ListTopics_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(EventServiceServer).ListTopics(ctx, req.(*ListTopicsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _EventService_GetTopic_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetTopicRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(EventServiceServer).GetTopic(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: EventService_GetTopic_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(EventServiceServer).GetTopic(ctx, req.(*GetTopicRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _EventService_AuditTopic_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(AuditTopicRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(EventServiceServer).AuditTopic(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: EventService_AuditTopic_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(EventServiceServer).AuditTopic(ctx, req.(*AuditTopicRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -330,8 +488,24 @@ var EventService_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _EventService_GetEvent_Handler,
 		},
 		{
+			MethodName: "ExplainEvent",
+			Handler:    _EventService_ExplainEvent_Handler,
+		},
+		{
 			MethodName: "ListEvents",
 			Handler:    _EventService_ListEvents_Handler,
+		},
+		{
+			MethodName: "ListTopics",
+			Handler:    _EventService_ListTopics_Handler,
+		},
+		{
+			MethodName: "GetTopic",
+			Handler:    _EventService_GetTopic_Handler,
+		},
+		{
+			MethodName: "AuditTopic",
+			Handler:    _EventService_AuditTopic_Handler,
 		},
 		{
 			MethodName: "ListInbox",

@@ -108,8 +108,8 @@ type ExplainSlotResponse struct {
 	// no_schedule: it did not exist then.
 	Verdict string `protobuf:"bytes,4,opt,name=verdict,proto3" json:"verdict,omitempty"`
 	// Why: a reason of runs, or one that no run carries: off_rule, fraction, gap,
-	// second_pass, before_start, after_end, by_hand, unreadable (not_a_slot);
-	// not_created (no_schedule); unplanned, backlog, unclaimed (due); retention
+	// second_pass, before_start, after_end, by_hand, event_driven, unreadable
+	// (not_a_slot); not_created (no_schedule); unplanned, backlog, unclaimed (due); retention
 	// (expired). Empty if the verdict needs none.
 	Reason string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
 	// More of the reason in words, e.g. which field of cron_expr does not match.
@@ -1075,7 +1075,7 @@ const file_carillon_v1_explain_proto_rawDesc = "" +
 	"scheduleId\x12@\n" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampB\x10\xbaH\r\xb2\x01\n" +
 	"\x1a\x06\b\x80\xae\x99\xa4\x0f2\x00R\x04time\x12\x1d\n" +
-	"\x05local\x18\x03 \x01(\tB\a\xbaH\x04r\x02\x18 R\x05local\"\xaa\x0e\n" +
+	"\x05local\x18\x03 \x01(\tB\a\xbaH\x04r\x02\x18 R\x05local\"\xb8\x0e\n" +
 	"\x13ExplainSlotResponse\x12\x1f\n" +
 	"\vschedule_id\x18\x01 \x01(\tR\n" +
 	"scheduleId\x12.\n" +
@@ -1083,9 +1083,9 @@ const file_carillon_v1_explain_proto_rawDesc = "" +
 	"\x03now\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x03now\x12\xb9\x01\n" +
 	"\averdict\x18\x04 \x01(\tB\x9e\x01\xbaH\x9a\x01r\x97\x01R\x03ranR\x06failedR\askippedR\tcancelledR\bretryingR\tin_flightR\awaitingR\x03dueR\tnot_firedR\twill_fireR\rwill_not_fireR\n" +
 	"not_a_slotR\vno_scheduleR\aexpiredR\n" +
-	"unrecordedR\averdict\x12\x81\x04\n" +
-	"\x06reason\x18\x05 \x01(\tB\xe8\x03\xbaH\xe4\x03r\xe1\x03R\x00R\aoverlapR\x06missedR\n" +
-	"queue_fullR\fqueue_closedR\aexpiredR\tcoalescedR\x06pausedR\adeletedR\rgrant_expiredR\rgrant_revokedR\fgrant_deniedR\x0elaunch_refusedR\x12launch_unavailableR\x12workflow_not_foundR\x0fqueue_not_foundR\x0fworkflow_failedR\atimeoutR\bdeadlineR\x04lostR\breplacedR\tcancelledR\fkey_conflictR\asnoozedR\fsnooze_limitR\vinterruptedR\x12predecessor_failedR\bacceptedR\boff_ruleR\bfractionR\x03gapR\vsecond_passR\fbefore_startR\tafter_endR\aby_handR\n" +
+	"unrecordedR\averdict\x12\x8f\x04\n" +
+	"\x06reason\x18\x05 \x01(\tB\xf6\x03\xbaH\xf2\x03r\xef\x03R\x00R\aoverlapR\x06missedR\n" +
+	"queue_fullR\fqueue_closedR\aexpiredR\tcoalescedR\x06pausedR\adeletedR\rgrant_expiredR\rgrant_revokedR\fgrant_deniedR\x0elaunch_refusedR\x12launch_unavailableR\x12workflow_not_foundR\x0fqueue_not_foundR\x0fworkflow_failedR\atimeoutR\bdeadlineR\x04lostR\breplacedR\tcancelledR\fkey_conflictR\asnoozedR\fsnooze_limitR\vinterruptedR\x12predecessor_failedR\bacceptedR\boff_ruleR\bfractionR\x03gapR\vsecond_passR\fbefore_startR\tafter_endR\aby_handR\fevent_drivenR\n" +
 	"unreadableR\vnot_createdR\tunplannedR\abacklogR\tunclaimedR\tretentionR\x06reason\x12\x16\n" +
 	"\x06detail\x18\x06 \x01(\tR\x06detail\x12\x1c\n" +
 	"\tsentences\x18\a \x03(\tR\tsentences\x12.\n" +

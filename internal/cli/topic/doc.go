@@ -1,0 +1,2 @@
+// Package topic has the commands of topics.
+package topic
