@@ -3,6 +3,7 @@ package registrar
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -192,6 +193,7 @@ func refuseConsumer(s *schedule.Schedule, what string) error {
 // checkConsumer adds what is wrong with a consumer.
 func checkConsumer(c *schedule.Collect, d *schedule.Definition) {
 	d.Consume.Check(c)
+	checkFilter(c, d.Consume.Filter)
 	if !d.Consume.Any() {
 		return
 	}
@@ -203,6 +205,35 @@ func checkConsumer(c *schedule.Collect, d *schedule.Definition) {
 	}
 	if d.OverlapPolicy != schedule.OverlapQueue {
 		c.Add("overlap_policy", string(d.OverlapPolicy), "is not for a consumer", "leave it out: its runs go one after the other")
+	}
+}
+
+// orderedFilter is a filter in its canonical form, so that the layout makes no new revision. One that
+// is refused stays.
+func orderedFilter(filter json.RawMessage) json.RawMessage {
+	if len(filter) == 0 || jsonProblem(filter) != "" {
+		return filter
+	}
+	canonical, err := schedule.CanonicalJSON(filter)
+	if err != nil {
+		return filter
+	}
+	return canonical
+}
+
+// checkFilter adds what is wrong with the filter of a consumer.
+func checkFilter(c *schedule.Collect, filter []byte) {
+	if len(filter) == 0 {
+		return
+	}
+	_, bad := topic.ParsePattern(filter)
+	if bad == nil {
+		if problem := jsonProblem(filter); problem != "" {
+			bad = &topic.PatternProblem{Problem: problem}
+		}
+	}
+	if bad != nil {
+		c.Note("consume.filter", bad.Problem, bad.Hint)
 	}
 }
 

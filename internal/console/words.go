@@ -9,6 +9,7 @@ import (
 
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/schedule/describe"
+	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
 // reasons explain schedule.Reasons to a reader.
@@ -49,6 +50,7 @@ type rule struct {
 	cron     string
 	interval uint32
 	once     moment
+	events   bool
 	words    string
 }
 
@@ -71,7 +73,10 @@ func (v *visit) rule(s spec) rule {
 		CronExpr: s.GetCronExpr(), IntervalMS: s.GetIntervalMs(), Timezone: s.GetTimezone(), JitterMS: s.GetJitterMs(),
 		OnceAt: instantOf(s.GetOnceAt()), StartAt: instantOf(s.GetStartAt()), EndAt: instantOf(s.GetEndAt()),
 	}
-	return rule{s.GetCronExpr(), s.GetIntervalMs(), v.in(s.GetOnceAt(), s.GetTimezone()), describe.Spec(&d)}
+	if c, ok := s.(interface{ GetConsume() *carillonv1.Consume }); ok {
+		d.Consume.Topics = c.GetConsume().GetTopics()
+	}
+	return rule{s.GetCronExpr(), s.GetIntervalMs(), v.in(s.GetOnceAt(), s.GetTimezone()), d.Consume.Any(), describe.Spec(&d)}
 }
 
 // instantOf is the zero time if t is nil.
@@ -91,6 +96,9 @@ func (r rule) Short() string {
 		return "every " + everyWords(r.interval)
 	case r.once.Is():
 		return "once, " + r.once.Full()
+	}
+	if r.events {
+		return r.words
 	}
 	return "manual only"
 }

@@ -51,6 +51,7 @@ var flagOfField = map[string][]string{
 	"webhook":            {"webhook"},
 	"topics":             {"consume"},
 	"max_events":         {"max-events"},
+	"filter":             {"filter"},
 	"fair_key":           {"fair-key"},
 	"fair":               {"fair"},
 	"delivery":           {"delivery"},

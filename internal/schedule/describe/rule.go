@@ -24,6 +24,8 @@ func Spec(d *schedule.Definition) string {
 		words = "every " + Span(d.Interval()) + ", in real time"
 	case !d.OnceAt.IsZero():
 		words = "once, at " + Instant(d.OnceAt)
+	case d.Consume.Any():
+		return "on events of " + strings.Join(d.Consume.Topics, ", ")
 	default:
 		return "by hand only"
 	}

@@ -76,9 +76,17 @@ func (d *Dialect) subscriptions(ctx context.Context, q Queries, p *topic.Publica
 			topics = append(topics, t)
 		}
 	}
-	found, err := collect(ctx, q, func(s *topic.Subscription) []any {
-		return []any{&s.SID, &s.ScheduleID, &s.OverlapKey, &s.Topic, &s.Prefix}
-	}, d.SubscriptionsOf, p.UserID, topics)
+	var s topic.Subscription
+	var consume string
+	var found []topic.Subscription
+	err := q.Each(ctx, d.SubscriptionsOf, []any{&s.SID, &s.ScheduleID, &s.OverlapKey, &s.Topic, &s.Prefix, &consume}, func(bad error) error {
+		s.Filter = nil
+		if c, unreadable := schedule.ConsumeOf(consume); unreadable == nil { // otherwise it gets all events
+			s.Filter = c.Filter
+		}
+		found = append(found, s)
+		return bad
+	}, p.UserID, topics)
 	if err != nil {
 		return nil, fmt.Errorf("look for consumers: %w", err)
 	}
