@@ -38,11 +38,25 @@ func (r *Registrar) Publish(ctx context.Context, in PublishInput) ([]topic.Event
 	if err := in.complete(&p, auth.FromContext(ctx).Subject); err != nil {
 		return nil, nil, err
 	}
+	if err := r.checkPending(ctx, p.UserID, len(p.Events)); err != nil {
+		return nil, nil, err
+	}
 	out, err := r.events.Publish(ctx, &p)
 	if err != nil {
 		return nil, nil, err
 	}
+	r.pending.entered(p.UserID, written(out))
 	return p.Events, out, nil
+}
+
+// written is how many entries of inboxes a publication wrote.
+func written(all []topic.Published) (n int) {
+	for _, p := range all {
+		if !p.Duplicate {
+			n += p.Fanout
+		}
+	}
+	return n
 }
 
 // complete checks a publication, and gives its events their names.

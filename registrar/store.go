@@ -183,6 +183,8 @@ type EventStore interface {
 	ListInbox(ctx context.Context, f topic.InboxFilter) ([]topic.InboxEntry, error)
 	// CountInbox counts the entries of a consumer by state.
 	CountInbox(ctx context.Context, scheduleID string) (map[topic.State]int, error)
+	// CountPendingOf counts the pending entries of an owner's consumers, up to limit.
+	CountPendingOf(ctx context.Context, userID string, limit int) (int, error)
 	// EventsOf returns what a run of a consumer has taken, in the order of the events; nil: it is none.
 	EventsOf(ctx context.Context, key schedule.Key) (*topic.Batch, error)
 }

@@ -39,3 +39,27 @@ func eventFilter(r *rig) {
 	_, err = r.Publish(r.ctx, p)
 	r.hold(err != nil, "an event that no filter lets in has no subscriber")
 }
+
+func eventPending(r *rig) {
+	e := r.events()
+	r.consumer("a", []string{"orders"}, func(s *schedule.Schedule) { s.Consume.MaxEvents = 2 })
+	r.consumer("b", []string{"orders"}, func(s *schedule.Schedule) { s.Pause.Paused = true })
+	r.consumer("other", []string{"orders"}, func(s *schedule.Schedule) { s.UserID = r.user + "2" })
+	pending := func(limit, want int) {
+		r.Helper()
+		n, err := r.CountPendingOf(r.ctx, r.user, limit)
+		r.ok(err, "count")
+		r.hold(n == want, "%d events are pending, got %d", want, n)
+	}
+	pending(10, 0)
+	r.publish("orders", "1", "2", "3")
+	r.publish("unrouted", "4")
+	other := r.publication("orders", "5")
+	other.UserID = r.user + "2"
+	_, err := r.Publish(r.ctx, other)
+	r.ok(err, "another owner publishes")
+	pending(10, 6)
+	pending(4, 4)
+	r.hold(len(e.look()) == 2, "the consumer runs, and that of the other owner")
+	pending(10, 4)
+}
