@@ -448,8 +448,8 @@ func (x *NewEvent) GetData() []byte {
 
 type PublishEventsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The owner. Required, except for callers with the role user, who are always
-	// the owner.
+	// The owner. Required, except for callers with the role user or publisher, who
+	// act for theirs.
 	UserId string `protobuf:"bytes,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
 	// Topic of the events that name none.
 	Topic string `protobuf:"bytes,2,opt,name=topic,proto3" json:"topic,omitempty"`

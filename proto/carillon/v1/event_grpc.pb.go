@@ -41,7 +41,9 @@ type EventServiceClient interface {
 	// answer no event is lost: each schedule that consumes its topic has it in its
 	// inbox. An event whose topic, source and event_id exist is left as it is and
 	// answered as a duplicate. FAILED_PRECONDITION no_subscriber: see
-	// require_subscriber. ALREADY_EXISTS: see strict. POST /v1/events also takes
+	// require_subscriber. ALREADY_EXISTS: see strict. RESOURCE_EXHAUSTED with
+	// RetryInfo: the owner publishes too many events per second, or too many are
+	// pending for its consumers. POST /v1/events also takes
 	// CloudEvents 1.0 with JSON data: in binary mode (ce- headers), as
 	// application/cloudevents+json, and as application/cloudevents-batch+json.
 	PublishEvents(ctx context.Context, in *PublishEventsRequest, opts ...grpc.CallOption) (*PublishEventsResponse, error)
@@ -117,7 +119,9 @@ type EventServiceServer interface {
 	// answer no event is lost: each schedule that consumes its topic has it in its
 	// inbox. An event whose topic, source and event_id exist is left as it is and
 	// answered as a duplicate. FAILED_PRECONDITION no_subscriber: see
-	// require_subscriber. ALREADY_EXISTS: see strict. POST /v1/events also takes
+	// require_subscriber. ALREADY_EXISTS: see strict. RESOURCE_EXHAUSTED with
+	// RetryInfo: the owner publishes too many events per second, or too many are
+	// pending for its consumers. POST /v1/events also takes
 	// CloudEvents 1.0 with JSON data: in binary mode (ce- headers), as
 	// application/cloudevents+json, and as application/cloudevents-batch+json.
 	PublishEvents(context.Context, *PublishEventsRequest) (*PublishEventsResponse, error)
