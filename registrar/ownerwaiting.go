@@ -12,7 +12,7 @@ import (
 // maxCountedOwners bounds the owners with a count that is remembered.
 const maxCountedOwners = 10_000
 
-// ownerCounts remembers how many runs of owners wait in queues.
+// ownerCounts remembers a count of each owner: of its runs that wait in queues, or its pending events.
 type ownerCounts struct {
 	mu sync.Mutex
 	of map[string]*ownerCount
@@ -40,8 +40,8 @@ func (c *ownerCounts) get(userID string) *ownerCount {
 	return o
 }
 
-// entered adds runs of this process to the last count.
-func (c *ownerCounts) entered(userID string, runs int) {
+// entered adds to the last count what this process has written.
+func (c *ownerCounts) entered(userID string, more int) {
 	c.mu.Lock()
 	o := c.of[userID]
 	c.mu.Unlock()
@@ -50,7 +50,7 @@ func (c *ownerCounts) entered(userID string, runs int) {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.waiting += runs
+	o.waiting += more
 }
 
 // ownerFull returns what refuses n runs that are too many for a caller of role user; about more are
@@ -60,14 +60,30 @@ func (r *Registrar) ownerFull(ctx context.Context, userID string, more int) (ful
 	if limit <= 0 || more == 0 || auth.FromContext(ctx).Owner == "" {
 		return neverFull, nil
 	}
-	waiting, again, err := r.waitingOf(ctx, userID, more, limit)
+	waiting, again, err := r.owners.count(ctx, r.entries.CountWaitingOf, userID, more, limit)
 	return func(n int) error { return schedule.CheckWaitingQuota(userID, waiting, n, limit, again) }, err
 }
 
-// waitingOf is how many runs of an owner wait in queues, and when they are counted again. A count is
-// used as long as that of a queue, and near the limit it is fresh.
-func (r *Registrar) waitingOf(ctx context.Context, userID string, more, limit int) (waiting int, again time.Duration, err error) {
-	o := r.owners.get(userID)
+// checkPending refuses events of a caller that acts for an owner with too many pending ones.
+func (r *Registrar) checkPending(ctx context.Context, userID string, events int) error {
+	limit := r.cfg.OwnerMaxPending
+	if limit <= 0 || auth.FromContext(ctx).Owner == "" {
+		return nil
+	}
+	pending, again, err := r.pending.count(ctx, r.events.CountPendingOf, userID, events, limit)
+	if err != nil {
+		return err
+	}
+	return schedule.CheckPendingQuota(userID, pending, limit, again)
+}
+
+// countOf counts what waits of an owner, up to limit.
+type countOf func(ctx context.Context, userID string, limit int) (int, error)
+
+// count is how much of an owner waits, and when it is counted again. A count is used as long as that of
+// a queue, and near the limit it is fresh.
+func (c *ownerCounts) count(ctx context.Context, of countOf, userID string, more, limit int) (waiting int, again time.Duration, err error) {
+	o := c.get(userID)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	began := time.Now()
@@ -76,7 +92,7 @@ func (r *Registrar) waitingOf(ctx context.Context, userID string, more, limit in
 		valid = max(valid, countFor)
 	}
 	if o.at.IsZero() || began.Sub(o.at) >= valid {
-		if o.waiting, err = r.entries.CountWaitingOf(ctx, userID, limit+1); err != nil {
+		if o.waiting, err = of(ctx, userID, limit+1); err != nil {
 			return 0, 0, err
 		}
 		o.at, o.took = began, time.Since(began)

@@ -3,6 +3,7 @@ package registrar
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -36,11 +37,25 @@ func (r *Registrar) Publish(ctx context.Context, in PublishInput) ([]topic.Event
 	if err := in.complete(&p, auth.FromContext(ctx).Subject); err != nil {
 		return nil, nil, err
 	}
+	if err := r.checkPending(ctx, p.UserID, len(p.Events)); err != nil {
+		return nil, nil, err
+	}
 	out, err := r.events.Publish(ctx, &p)
 	if err != nil {
 		return nil, nil, err
 	}
+	r.pending.entered(p.UserID, written(out))
 	return p.Events, out, nil
+}
+
+// written is how many entries of inboxes a publication wrote.
+func written(all []topic.Published) (n int) {
+	for _, p := range all {
+		if !p.Duplicate {
+			n += p.Fanout
+		}
+	}
+	return n
 }
 
 // complete checks a publication, and gives its events their names.
@@ -133,6 +148,7 @@ func refuseConsumer(s *schedule.Schedule, what string) error {
 // checkConsumer adds what is wrong with a consumer.
 func checkConsumer(c *schedule.Collect, d *schedule.Definition) {
 	d.Consume.Check(c)
+	checkFilter(c, d.Consume.Filter)
 	if !d.Consume.Any() {
 		return
 	}
@@ -144,6 +160,35 @@ func checkConsumer(c *schedule.Collect, d *schedule.Definition) {
 	}
 	if d.OverlapPolicy != schedule.OverlapQueue {
 		c.Add("overlap_policy", string(d.OverlapPolicy), "is not for a consumer", "leave it out: its runs go one after the other")
+	}
+}
+
+// orderedFilter is a filter in its canonical form, so that the layout makes no new revision. One that
+// is refused stays.
+func orderedFilter(filter json.RawMessage) json.RawMessage {
+	if len(filter) == 0 || jsonProblem(filter) != "" {
+		return filter
+	}
+	canonical, err := schedule.CanonicalJSON(filter)
+	if err != nil {
+		return filter
+	}
+	return canonical
+}
+
+// checkFilter adds what is wrong with the filter of a consumer.
+func checkFilter(c *schedule.Collect, filter []byte) {
+	if len(filter) == 0 {
+		return
+	}
+	_, bad := topic.ParsePattern(filter)
+	if bad == nil {
+		if problem := jsonProblem(filter); problem != "" {
+			bad = &topic.PatternProblem{Problem: problem}
+		}
+	}
+	if bad != nil {
+		c.Note("consume.filter", bad.Problem, bad.Hint)
 	}
 }
 

@@ -33,6 +33,9 @@ type Config struct {
 	// OwnerMaxQueues is how many living queues a caller of role user may have, and OwnerMaxWaiting
 	// how many runs that wait in queues; 0: any number.
 	OwnerMaxQueues, OwnerMaxWaiting int
+	// OwnerMaxPending is how many events may be pending for the consumers of an owner when a caller
+	// that acts for it publishes; 0: any number.
+	OwnerMaxPending int
 	// CanCancel says that the executor supports cancels; without it overlap_policy replace is
 	// refused at upsert.
 	CanCancel bool
@@ -129,7 +132,8 @@ type Registrar struct {
 	reservations ReservationStore
 	counts       queueCounts
 	owners       ownerCounts
-	queueIDs     sync.Map // of queue_no; an id never changes
+	pending      ownerCounts // of events
+	queueIDs     sync.Map    // of queue_no; an id never changes
 	groups       JobGroupStore
 	overlaps     OverlapStore
 	groupIDs     sync.Map     // of group_no, likewise

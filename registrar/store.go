@@ -187,6 +187,8 @@ type EventStore interface {
 	ListInbox(ctx context.Context, f topic.InboxFilter) ([]topic.InboxEntry, error)
 	// CountInbox counts the entries of a consumer by state.
 	CountInbox(ctx context.Context, scheduleID string) (map[topic.State]int, error)
+	// CountPendingOf counts the pending entries of an owner's consumers, up to limit.
+	CountPendingOf(ctx context.Context, userID string, limit int) (int, error)
 	// GetState returns the state of a schedule; the zero value: it has none.
 	GetState(ctx context.Context, scheduleID string) (schedule.State, error)
 	// SetState replaces the state of a schedule if it has the revision; the zero value: it has another.

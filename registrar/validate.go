@@ -21,6 +21,7 @@ func (r *Registrar) resolve(in UpsertInput) schedule.Definition {
 	d.Timezone = orDefault(d.Timezone, "UTC")
 	d.DST = orDefault(d.DST, schedule.DSTVixie)
 	d.Consume = d.Consume.Resolved()
+	d.Consume.Filter = orderedFilter(d.Consume.Filter)
 	if d.Consume.Any() {
 		d.OverlapPolicy = orDefault(d.OverlapPolicy, schedule.OverlapQueue)
 		if d.Retry == (schedule.RetryPolicy{}) {

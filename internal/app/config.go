@@ -118,6 +118,8 @@ type Config struct {
 	OwnerMaxSchedules int `name:"owner_max_schedules" default:"1000" min:"0" max:"10000000" help:"schedules per owner; 0: unlimited"`
 	OwnerMaxQueues    int `name:"owner_max_queues" default:"20" min:"0" max:"10000000" help:"dispatch queues per owner that a caller of role user may create; 0: unlimited"`
 	OwnerMaxWaiting   int `name:"owner_max_waiting" default:"1000000" min:"0" max:"100000000" help:"runs of an owner that wait in dispatch queues, at which those of a caller of role user are refused; 0: unlimited"`
+	OwnerMaxPending   int `name:"owner_max_pending" default:"100000" min:"0" max:"100000000" help:"entries of consumers' inboxes of an owner that are pending, at which events of a caller of role user or publisher are refused; 0: unlimited"`
+	OwnerEventsPerS   int `name:"owner_events_per_s" default:"1000" min:"0" max:"1000000" help:"published events per second, per owner and process; burst: twice that; 0: unlimited"`
 	OwnerWritesPerS   int `name:"owner_writes_per_s" default:"20" min:"0" max:"1000000" help:"changing calls per second, per owner and process; burst: twice that; 0: unlimited"`
 	OwnerReadsPerS    int `name:"owner_reads_per_s" default:"100" min:"0" max:"1000000" help:"reading calls per second, per owner and process; burst: twice that; 0: unlimited"`
 

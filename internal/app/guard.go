@@ -100,7 +100,7 @@ func expensiveLimits() ratelimit.SemaphoreLimits {
 // ownerLimits run after the gate, which sets the identity.
 func (a *App) ownerLimits() registrarapi.Interceptors {
 	unary, stream := ratelimit.New(ratelimit.Limits{
-		ReadsPerS: a.cfg.OwnerReadsPerS, WritesPerS: a.cfg.OwnerWritesPerS, Streams: ownerStreams, Watches: callerWatches,
+		ReadsPerS: a.cfg.OwnerReadsPerS, WritesPerS: a.cfg.OwnerWritesPerS, EventsPerS: a.cfg.OwnerEventsPerS, Streams: ownerStreams, Watches: callerWatches,
 	}, time.Now).Interceptors(a.registry)
 	return registrarapi.Interceptors{
 		Unary: unary, Stream: stream, Costly: ratelimit.NewSemaphore(expensiveLimits()).Interceptor(a.registry),

@@ -59,6 +59,7 @@ func (a *App) newRegistrar(secret []byte) (*registrar.Registrar, error) {
 			OwnerMaxSchedules:   a.cfg.OwnerMaxSchedules,
 			OwnerMaxQueues:      a.cfg.OwnerMaxQueues,
 			OwnerMaxWaiting:     a.cfg.OwnerMaxWaiting,
+			OwnerMaxPending:     a.cfg.OwnerMaxPending,
 			CanCancel:           a.cfg.Executor != "http" || a.cfg.ExecutorCancelURL != "",
 			CancelWait:          ms(a.cfg.CancelWaitMS),
 			ReportSecret:        secret,

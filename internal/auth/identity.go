@@ -14,17 +14,21 @@ type Role string
 
 // The roles.
 const (
-	Compiler Role = "compiler" // registers schedules and workflows, for any owner
-	User     Role = "user"     // an owner: its own schedules and runs, and no others
-	Worker   Role = "worker"   // asks launchers to start runs
-	Launcher Role = "launcher" // reports runs
-	Executor Role = "executor" // reports runs
-	Operator Role = "operator" // sees and changes everything
-	Viewer   Role = "viewer"   // sees everything
+	Compiler  Role = "compiler"  // registers schedules and workflows, for any owner
+	User      Role = "user"      // an owner: its own schedules and runs, and no others
+	Publisher Role = "publisher" // publishes events of one owner, and sees nothing
+	Worker    Role = "worker"    // asks launchers to start runs
+	Launcher  Role = "launcher"  // reports runs
+	Executor  Role = "executor"  // reports runs
+	Operator  Role = "operator"  // sees and changes everything
+	Viewer    Role = "viewer"    // sees everything
 )
 
 // Roles is the closed set.
-var Roles = []Role{Compiler, User, Worker, Launcher, Executor, Operator, Viewer}
+var Roles = []Role{Compiler, User, Publisher, Worker, Launcher, Executor, Operator, Viewer}
+
+// OfOwner reports whether a caller with only this role acts for one owner.
+func (r Role) OfOwner() bool { return r == User || r == Publisher }
 
 // The methods of authentication.
 const (
@@ -49,6 +53,9 @@ type Identity struct {
 
 // Has reports whether the identity plays a role.
 func (id Identity) Has(role Role) bool { return slices.Contains(id.Roles, role) }
+
+// NeedsOwner reports whether its credentials must name an owner.
+func (id Identity) NeedsOwner() bool { return slices.ContainsFunc(id.Roles, Role.OfOwner) }
 
 // Sees reports whether the identity may see the rows of owner userID. Other rows are reported as not
 // found, so that ids cannot be probed.

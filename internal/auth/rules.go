@@ -16,6 +16,7 @@ type Rule struct {
 
 var (
 	enqueues     = Rule{Roles: []Role{Compiler, User, Operator}, Write: true}
+	publishes    = Rule{Roles: []Role{Compiler, User, Operator, Publisher}, Write: true}
 	changes      = Rule{Roles: []Role{Compiler, User, Operator}, Audit: true}
 	reads        = Rule{Roles: []Role{Compiler, User, Worker, Operator, Viewer}}
 	readsGrants  = Rule{Roles: []Role{Compiler, User, Operator, Viewer}}
@@ -114,7 +115,7 @@ var rules = map[string]Rule{
 	"/carillon.v1.OverlapGroupService/ListOverlapGroups": reads,
 	"/carillon.v1.OverlapGroupService/GetOverlapGroup":   reads,
 	"/carillon.v1.OverlapGroupService/RunOverlapGroup":   changes,
-	"/carillon.v1.EventService/PublishEvents":            enqueues,
+	"/carillon.v1.EventService/PublishEvents":            publishes,
 	"/carillon.v1.EventService/GetEvent":                 reads,
 	"/carillon.v1.EventService/ExplainEvent":             reads,
 	"/carillon.v1.EventService/ListEvents":               reads,
@@ -169,8 +170,8 @@ func RuleOf(method string) (rule Rule, ok bool) {
 	return rule, ok
 }
 
-// Admit reduces the identity to the roles that allow this call. It clears Owner if a role other than
-// user allows the call: a user who is also a viewer sees all rows but changes only its own.
+// Admit reduces the identity to the roles that allow this call. It clears Owner if a role that acts for
+// all owners allows the call: a user who is also a viewer sees all rows but changes only its own.
 func (r Rule) Admit(id Identity) (admitted Identity, ok bool) {
 	admitted = Identity{Subject: id.Subject, Via: id.Via, Owner: id.Owner, Accounts: id.Accounts, Expires: id.Expires}
 	for _, role := range id.Roles {
@@ -178,11 +179,11 @@ func (r Rule) Admit(id Identity) (admitted Identity, ok bool) {
 			continue
 		}
 		admitted.Roles = append(admitted.Roles, role)
-		if role != User {
+		if !role.OfOwner() {
 			admitted.Owner = ""
 		}
 	}
-	return admitted, len(admitted.Roles) > 0 && (admitted.Owner != "" || !slices.Equal(admitted.Roles, []Role{User}))
+	return admitted, len(admitted.Roles) > 0 && (admitted.Owner != "" || slices.ContainsFunc(admitted.Roles, func(role Role) bool { return !role.OfOwner() }))
 }
 
 // Names joins the roles of the rule.

@@ -13,6 +13,9 @@ func TestAdmitKeepsOnlyTheRolesThatAllowTheCall(t *testing.T) {
 		upsert = "/carillon.v1.ScheduleService/UpsertSchedule"
 		list   = "/carillon.v1.ScheduleService/ListSchedules"
 		start  = "/carillon.v1.RunLauncher/Start"
+
+		publish = "/carillon.v1.EventService/PublishEvents"
+		event   = "/carillon.v1.EventService/GetEvent"
 	)
 	for _, c := range []struct {
 		name      string
@@ -29,6 +32,15 @@ func TestAdmitKeepsOnlyTheRolesThatAllowTheCall(t *testing.T) {
 		{"a user without an owner is refused", auth.Identity{Roles: []auth.Role{auth.User}}, list, false, ""},
 		{"no role, no call", auth.Identity{Subject: "x"}, list, false, ""},
 		{"a user launches nothing", auth.Identity{Roles: []auth.Role{auth.User}, Owner: "ada"}, start, false, ""},
+		{"a publisher publishes for its owner", auth.Identity{Roles: []auth.Role{auth.Publisher}, Owner: "ada"}, publish, true, "ada"},
+		{"a publisher without an owner is refused", auth.Identity{Roles: []auth.Role{auth.Publisher}}, publish, false, ""},
+		{"a publisher reads no event", auth.Identity{Roles: []auth.Role{auth.Publisher}, Owner: "ada"}, event, false, ""},
+		{"a publisher changes nothing", auth.Identity{Roles: []auth.Role{auth.Publisher}, Owner: "ada"}, upsert, false, ""},
+		{"a publisher who is a user too publishes for its owner", auth.Identity{Roles: []auth.Role{auth.User, auth.Publisher}, Owner: "ada"}, publish, true, "ada"},
+		{"a publisher who is a viewer too still publishes for its owner", auth.Identity{Roles: []auth.Role{auth.Publisher, auth.Viewer}, Owner: "ada"}, publish, true, "ada"},
+		{"a publisher who is a viewer too reads every event", auth.Identity{Roles: []auth.Role{auth.Publisher, auth.Viewer}, Owner: "ada"}, event, true, ""},
+		{"a compiler publishes for any owner", auth.Identity{Roles: []auth.Role{auth.Compiler}}, publish, true, ""},
+		{"a viewer publishes nothing", auth.Identity{Roles: []auth.Role{auth.Viewer}}, publish, false, ""},
 		{"a worker launches", auth.Identity{Roles: []auth.Role{auth.Worker}}, start, true, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -60,6 +72,11 @@ func TestAContextCarriesItsCaller(t *testing.T) {
 	id := auth.FromContext(ctx)
 	if id.Subject != "ada" || !id.Has(auth.User) || !id.Sees("ada") || id.Sees("bob") || id.Sees("") {
 		t.Errorf("%+v", id)
+	}
+	for method, rule := range auth.Rules {
+		if slices.Contains(rule.Roles, auth.Publisher) != (method == "/carillon.v1.EventService/PublishEvents") {
+			t.Errorf("a publisher may call %s", method)
+		}
 	}
 	if !slices.Contains(auth.Roles, auth.Compiler) {
 		t.Error("the roles are not all there")

@@ -54,6 +54,11 @@ func TestFlagsBecomeRequests(t *testing.T) {
 			want: &carillonv1.UpsertScheduleRequest{OnceAt: clitest.Time("2026-04-01T00:00:00Z"), RunTimeoutMs: clitest.Pointer[uint32](60_000), Paused: clitest.Pointer(false)},
 		},
 		{
+			name: "a consumer with a filter",
+			args: []string{"schedule", "upsert", "--id", "c", "--consume", "orders", "--consume", "bills.*", "--max-events", "7", "--filter", `{"type": ["a"]}`},
+			want: &carillonv1.UpsertScheduleRequest{ScheduleId: "c", Consume: &carillonv1.Consume{Topics: []string{"orders", "bills.*"}, MaxEvents: 7, Filter: []byte(`{"type": ["a"]}`)}},
+		},
+		{
 			name: "list takes all filters",
 			args: []string{"schedule", "list", "--workflow", "w", "--user", "u", "--label", "k=v", "--state", "paused", "--managed-by", "m", "--limit", "7"},
 			want: &carillonv1.ListSchedulesRequest{WorkflowId: "w", UserId: "u", Label: "k=v", State: clitest.Pointer("paused"), ManagedBy: "m", PageSize: 7},

@@ -125,6 +125,7 @@ func factsOf(s *carillonv1.Schedule) []fact {
 	add(len(s.GetLimits()) > 0, "Limits", strings.Join(s.GetLimits(), ", "), "besides those of the queue")
 	add(s.GetFairKey() != "", "Fair key", s.GetFairKey(), "what its runs count for in a fair queue")
 	add(s.GetWebhook() != "", "Webhook", s.GetWebhook(), "is told of the ends of runs")
+	add(len(s.GetConsume().GetFilter()) > 0, "Filter", string(s.GetConsume().GetFilter()), "only events that match it start runs")
 	add(s.GetStartAt() != nil, "Starts", s.GetStartAt().AsTime().Format("2006-01-02 15:04:05 UTC"), "")
 	add(s.GetEndAt() != nil, "Ends", s.GetEndAt().AsTime().Format("2006-01-02 15:04:05 UTC"), "")
 	if grant := s.GetExecutionGrantId(); grant != "" {

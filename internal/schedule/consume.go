@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -14,6 +15,8 @@ type Consume struct {
 	Topics []string `json:"topics,omitempty"`
 	// MaxEvents is the most events that one run gets.
 	MaxEvents uint32 `json:"max_events,omitempty"`
+	// Filter is a pattern of events, as topic.Pattern has it; empty: all events of the topics.
+	Filter json.RawMessage `json:"filter,omitempty"`
 }
 
 // Limits of consumers.
@@ -32,7 +35,7 @@ func (c *Consume) Any() bool { return len(c.Topics) > 0 }
 
 // Equal reports whether two consumers consume the same.
 func (c *Consume) Equal(o *Consume) bool {
-	return c.MaxEvents == o.MaxEvents && slices.Equal(c.Topics, o.Topics)
+	return c.MaxEvents == o.MaxEvents && slices.Equal(c.Topics, o.Topics) && bytes.Equal(c.Filter, o.Filter)
 }
 
 // Resolved has the defaults.
@@ -48,11 +51,13 @@ func (c *Consume) Text() string {
 	if !c.Any() {
 		return ""
 	}
-	raw, err := json.Marshal(c)
-	if err != nil {
-		panic("texts and numbers are not JSON: " + err.Error()) // they always are
+	var out strings.Builder
+	e := json.NewEncoder(&out)
+	e.SetEscapeHTML(false) // a filter stays as it was sent
+	if err := e.Encode(c); err != nil {
+		panic("a consumer is not JSON: " + err.Error()) // its filter was read before
 	}
-	return string(raw)
+	return strings.TrimSuffix(out.String(), "\n")
 }
 
 // ConsumeOf reads a stored form.
@@ -66,7 +71,7 @@ func ConsumeOf(text string) (c Consume, err error) {
 // Check adds what is wrong with a resolved block, with its fields under consume.
 func (c *Consume) Check(to *Collect) {
 	if !c.Any() {
-		if c.MaxEvents != 0 {
+		if c.MaxEvents != 0 || len(c.Filter) > 0 {
 			to.Note("consume.topics", "is required", "name the topics that start a run, such as orders or orders.*")
 		}
 		return

@@ -36,6 +36,16 @@ func CheckWaitingQuota(owner string, waiting, more, limit int, again time.Durati
 		Quote(owner), waiting, more, limit, again)
 }
 
+// CheckPendingQuota refuses events while as many entries of an owner's consumers are pending as limit
+// says; 0 allows any number. again is when they are counted again.
+func CheckPendingQuota(owner string, pending, limit int, again time.Duration) error {
+	if limit <= 0 || pending < limit {
+		return nil
+	}
+	return RetryLater(again, "max_pending: %d events of owner %s wait for its consumers, and its limit is %d; try again in %s, see why its consumers do not run, or ask the operator to raise OWNER_MAX_PENDING",
+		pending, Quote(owner), limit, again)
+}
+
 // CheckQuota refuses more living schedules of an owner than limit; 0 allows
 // any number.
 func CheckQuota(owner string, living, limit int) error {

@@ -117,6 +117,7 @@ type Subscription struct {
 	OverlapKey string // qualified
 	Topic      string
 	Prefix     bool
+	Filter     json.RawMessage // a pattern; empty: all events
 }
 
 // Matches reports whether the consumer gets the events of a topic.

@@ -37,6 +37,7 @@ type Route struct {
 func RouteOf(p *Publication, subscriptions []Subscription) Route {
 	r := Route{First: make(map[ID]int, len(p.Events)), Consumers: make(map[int][]*Subscription, len(p.Events))}
 	byTopic := make(map[string][]*Subscription)
+	f := filters{patterns: make(map[int32]*Pattern)}
 	for i := range p.Events {
 		e := &p.Events[i]
 		if _, again := r.First[e.ID()]; again {
@@ -48,11 +49,30 @@ func RouteOf(p *Publication, subscriptions []Subscription) Route {
 			of = Consumers(subscriptions, e.Topic)
 			byTopic[e.Topic] = of
 		}
-		r.Fresh, r.Consumers[i] = append(r.Fresh, i), of
+		r.Fresh, r.Consumers[i] = append(r.Fresh, i), f.matching(e, of)
 	}
 	// Publishers that send the same events take their locks in one order.
 	slices.SortFunc(r.Fresh, func(a, b int) int { return compare(p.Events[a].ID(), p.Events[b].ID()) })
 	return r
+}
+
+// filters are the patterns of consumers, each read once.
+type filters struct{ patterns map[int32]*Pattern }
+
+// matching are the consumers that do not leave the event out.
+func (f *filters) matching(e *Event, of []*Subscription) (matching []*Subscription) {
+	v := view{event: e}
+	for _, s := range of {
+		p, known := f.patterns[s.SID]
+		if !known {
+			p = filterOf(s.Filter)
+			f.patterns[s.SID] = p
+		}
+		if p == nil || p.whyNot(&v) == nil {
+			matching = append(matching, s)
+		}
+	}
+	return matching
 }
 
 func compare(a, b ID) int {
@@ -66,8 +86,8 @@ func (r *Route) Refusal(p *Publication) error {
 	}
 	for _, i := range r.Fresh {
 		if len(r.Consumers[i]) == 0 {
-			return schedule.Explain(schedule.ErrPrecondition, "no_subscriber: no schedule of %s consumes topic %s (event %s); register one, or publish without require_subscriber",
-				schedule.Quote(p.UserID), schedule.Quote(p.Events[i].Topic), schedule.Quote(p.Events[i].EventID))
+			return schedule.Explain(schedule.ErrPrecondition, "no_subscriber: no schedule of %s consumes event %s of topic %s; register one, see the filters of those that are there, or publish without require_subscriber",
+				schedule.Quote(p.UserID), schedule.Quote(p.Events[i].EventID), schedule.Quote(p.Events[i].Topic))
 		}
 	}
 	return nil

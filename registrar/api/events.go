@@ -165,7 +165,7 @@ func entryOf(e *topic.Entry) *carillonv1.InboxEntry {
 }
 
 func consumeIn(c *carillonv1.Consume) schedule.Consume {
-	return schedule.Consume{Topics: c.GetTopics(), MaxEvents: c.GetMaxEvents()}
+	return schedule.Consume{Topics: c.GetTopics(), MaxEvents: c.GetMaxEvents(), Filter: rawOf(c.GetFilter())}
 }
 
 // consumeOut is nil for a schedule that consumes nothing.
@@ -173,5 +173,5 @@ func consumeOut(c *schedule.Consume) *carillonv1.Consume {
 	if !c.Any() {
 		return nil
 	}
-	return &carillonv1.Consume{Topics: c.Topics, MaxEvents: c.MaxEvents}
+	return &carillonv1.Consume{Topics: c.Topics, MaxEvents: c.MaxEvents, Filter: c.Filter}
 }

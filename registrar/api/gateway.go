@@ -26,6 +26,8 @@ import (
 const (
 	maxBody    = 256 << 10
 	maxDAGBody = maxRequestBytes
+	// maxEventsBody fits 1 MiB of data with the other fields of 1000 events.
+	maxEventsBody = 3 << 20
 )
 
 // GatewayOptions are the gateway's options.
@@ -74,6 +76,8 @@ func NewGateway(ctx context.Context, conn grpc.ClientConnInterface, o GatewayOpt
 		switch {
 		case strings.HasPrefix(r.URL.Path, "/v1/workflows/"):
 			limit = maxDAGBody
+		case r.URL.Path == eventsPath, strings.HasPrefix(r.URL.Path, "/v1/topics/"):
+			limit = maxEventsBody
 		case r.URL.Path == "/v1/schedules:apply", strings.HasPrefix(r.URL.Path, "/v1/queues/") && strings.HasSuffix(r.URL.Path, "/runs:batch"):
 			limit = schedule.MaxApplyBytes
 		case report: // read before the run's token is checked
@@ -83,6 +87,10 @@ func NewGateway(ctx context.Context, conn grpc.ClientConnInterface, o GatewayOpt
 		r = r.WithContext(context.WithValue(r.Context(), sentKey{}, sent))
 		r.Body = sent
 		markDeprecated(w.Header(), r)
+		if err := sent.readCloudEvents(r); err != nil {
+			answerError(r.Context(), mux, marshaler{}, w, r, err)
+			return
+		}
 		mux.ServeHTTP(w, r)
 	}), nil
 }

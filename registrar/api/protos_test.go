@@ -109,7 +109,7 @@ func TestADefinitionComesBackWhole(t *testing.T) {
 			t.Errorf("%s came back as %s", only, got)
 		}
 	}
-	const consumer = `"consume":{"topics":["orders.*","bills"],"max_events":7}`
+	const consumer = `"consume":{"topics":["orders.*","bills"],"max_events":7,"filter":{"data":{"n":[{"numeric":[">=",1.50]}],"s":["<a&b>"]}}}`
 	r.must("PUT", "/v1/schedules/consumer", `{"user_id":"u","workflow_id":"w","version":1,`+consumer+`}`)
 	for _, path := range []string{"/v1/schedules/consumer", "/v1/schedules/consumer/revisions"} {
 		if got := r.must("GET", path, ""); !strings.Contains(got, consumer) {

@@ -32,10 +32,11 @@ type sent struct {
 	io.ReadCloser // the body
 	method        string
 	query         url.Values
-	refused       error    // why the body was refused
-	anyBytes      bool     // bytes that are no UTF-8 count as U+FFFD
-	members       []string // of the body of a patch, by name
-	queueID       string   // in the body
+	refused       error         // why the body was refused
+	anyBytes      bool          // bytes that are no UTF-8 count as U+FFFD
+	members       []string      // of the body of a patch, by name
+	queueID       string        // in the body
+	request       proto.Message // in place of the body
 }
 
 // marshaler is the gateway's JSON: rawjson for every content type.
@@ -100,13 +101,17 @@ func (m marshaler) NewEncoder(w io.Writer) runtime.Encoder {
 // NewDecoder reads the whole of r as one object; io.EOF if it is empty.
 func (m marshaler) NewDecoder(r io.Reader) runtime.Decoder {
 	return runtime.DecoderFunc(func(v any) error {
+		if s, ok := r.(*sent); ok && s.request != nil {
+			if m, ok := v.(proto.Message); ok {
+				proto.Merge(m, s.request)
+				return nil
+			}
+		}
 		text, err := io.ReadAll(r)
 		var large *http.MaxBytesError
 		switch {
 		case errors.As(err, &large):
-			err = &schedule.InvalidError{Violations: []schedule.Violation{{
-				Field: "body", Problem: fmt.Sprintf("has more than %d bytes", large.Limit),
-			}}}
+			err = unread(err)
 		case err != nil:
 			return err
 		case len(bytes.TrimSpace(text)) == 0:
@@ -128,6 +133,17 @@ func (m marshaler) NewDecoder(r io.Reader) runtime.Decoder {
 		}
 		return err
 	})
+}
+
+// unread is why a body could not be read.
+func unread(err error) error {
+	var large *http.MaxBytesError
+	if errors.As(err, &large) {
+		return &schedule.InvalidError{Violations: []schedule.Violation{{
+			Field: "body", Problem: fmt.Sprintf("has more than %d bytes", large.Limit),
+		}}}
+	}
+	return schedule.Explain(schedule.ErrUnavailable, "the body could not be read to its end; send it again")
 }
 
 // anyText makes JSON text with invalid UTF-8, or with escaped lone surrogates (Python writes such

@@ -47,12 +47,12 @@ func newRig(t testing.TB, more ...func(*registrar.Options)) *rig {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = store.Close() })
-	o := registrar.Options{Schedules: store, Runs: store, Outcomes: store, Backfills: store, Workflows: store, Shares: store, Grants: store, Queues: store, Entries: store, Copies: store, Limits: store, Groups: store, Overlaps: store, Reservations: store, Terms: store, Sends: store, Logger: quiet}
+	o := registrar.Options{Schedules: store, Runs: store, Outcomes: store, Backfills: store, Workflows: store, Shares: store, Grants: store, Queues: store, Entries: store, Copies: store, Limits: store, Groups: store, Events: store, Overlaps: store, Reservations: store, Terms: store, Sends: store, Logger: quiet}
 	for _, change := range more {
 		change(&o)
 	}
 	r := registrar.New(o)
-	conn, base, gateway := serve(t, api.Services{Writer: r, Reader: r, Workflows: r, Grants: r, Runs: r, Backfills: r, Queues: r, Limits: r, Groups: r, Overlaps: r, Workers: store})
+	conn, base, gateway := serve(t, api.Services{Writer: r, Reader: r, Workflows: r, Grants: r, Runs: r, Backfills: r, Queues: r, Limits: r, Groups: r, Events: r, Overlaps: r, Workers: store})
 	return &rig{t: t, store: store, conn: conn, base: base, gateway: gateway}
 }
 

@@ -168,13 +168,14 @@ func (s *Server) within(ctx context.Context, req any, call *grpc.UnaryServerInfo
 }
 
 // maxRequestBytes fits the largest DAG with its envelope, the limit of every call but
-// ApplySchedules and EnqueueRuns.
+// those in large.
 const maxRequestBytes = schedule.MaxDAGBytes + 64<<10
 
 // large are the calls that are held to the limit of the server only, schedule.MaxApplyBytes.
 var large = map[string]bool{
 	carillonv1.ScheduleService_ApplySchedules_FullMethodName: true,
 	carillonv1.QueueService_EnqueueRuns_FullMethodName:       true,
+	carillonv1.EventService_PublishEvents_FullMethodName:     true,
 }
 
 // holdToSize enforces maxRequestBytes. gRPC has one limit per server, which is that of

@@ -96,8 +96,8 @@ func ParseCallers(text string) (Callers, error) {
 		}
 		for word := range strings.SplitSeq(entry[at+1:], "+") {
 			role := auth.Role(strings.TrimSpace(word))
-			if role == auth.User {
-				return nil, fmt.Errorf("%s: the role user needs an owner, which a certificate has not; use a token", schedule.Quote(name))
+			if role.OfOwner() {
+				return nil, fmt.Errorf("%s: the role %s needs an owner, which a certificate has not; use a token", schedule.Quote(name), role)
 			}
 			if !slices.Contains(auth.Roles, role) {
 				return nil, fmt.Errorf("%s: %s is not a role", schedule.Quote(name), schedule.Quote(word))

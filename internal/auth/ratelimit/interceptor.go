@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/carillon/carillon/internal/auth"
+	"github.com/carillon/carillon/internal/schedule"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
@@ -26,7 +27,7 @@ func (l *Limiter) Interceptors(reg prometheus.Registerer) (grpc.UnaryServerInter
 		Name: "carillon_calls_limited_total", Help: "Calls refused by the rate limit of their owner.",
 	}, []string{"kind"})
 	reg.MustRegister(refused)
-	for _, kind := range []string{string(Read), string(Write), "stream"} {
+	for _, kind := range []string{string(Read), string(Write), string(Event), "stream"} {
 		refused.WithLabelValues(kind)
 	}
 	unary := func(ctx context.Context, req any, call *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
@@ -37,7 +38,7 @@ func (l *Limiter) Interceptors(reg prometheus.Registerer) (grpc.UnaryServerInter
 		kind := kindOf(call.FullMethod)
 		if wait := l.Take(owner, kind, cost(req)); wait > 0 {
 			refused.WithLabelValues(string(kind)).Inc()
-			return nil, tooMany(kind, l.perS(kind), wait)
+			return nil, tooMany(owner, kind, l.perS(kind), wait)
 		}
 		return next(ctx, req)
 	}
@@ -58,7 +59,7 @@ func (l *Limiter) Interceptors(reg prometheus.Registerer) (grpc.UnaryServerInter
 		kind := kindOf(call.FullMethod)
 		if wait := l.Take(owner, kind, 1); wait > 0 {
 			refused.WithLabelValues(string(kind)).Inc()
-			return tooMany(kind, l.perS(kind), wait)
+			return tooMany(owner, kind, l.perS(kind), wait)
 		}
 		closed, ok := l.Open(owner)
 		if !ok {
@@ -79,13 +80,17 @@ var watches = map[string]bool{
 
 // kindOf: a call with an audit entry is a write, and so is one that enters runs.
 func kindOf(method string) Kind {
+	if method == carillonv1.EventService_PublishEvents_FullMethodName {
+		return Event
+	}
 	if rule, ok := auth.RuleOf(method); ok && !rule.Audit && !rule.Write {
 		return Read
 	}
 	return Write
 }
 
-// cost is the number of calls that req counts as, by its size, its page size and its processor time.
+// cost is the number of calls that req counts as, by its size, its page size, its events and its
+// processor time.
 func cost(req any) int {
 	n := 1
 	if m, ok := req.(proto.Message); ok {
@@ -94,10 +99,17 @@ func cost(req any) int {
 	if r, ok := req.(interface{ GetPageSize() uint32 }); ok {
 		n += int(r.GetPageSize() / rowsPerCall)
 	}
+	if r, ok := req.(*carillonv1.PublishEventsRequest); ok {
+		n += max(1, len(r.GetEvents())) - 1
+	}
 	n += max(1, Expensive(req)) - 1
 	return n
 }
 
-func tooMany(kind Kind, perS int, wait time.Duration) error {
+func tooMany(owner string, kind Kind, perS int, wait time.Duration) error {
+	if kind == Event {
+		return retryAfter(wait, "too many events: owner %s may publish %d per second, and %d at once; publish fewer, or ask the operator to raise OWNER_EVENTS_PER_S",
+			schedule.Quote(owner), perS, burst*perS)
+	}
 	return retryAfter(wait, "too many calls that %s: this owner may make %d per second, and %d at once", kind, perS, burst*perS)
 }

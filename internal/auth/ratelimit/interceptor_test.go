@@ -61,6 +61,7 @@ func serve(t *testing.T, id *auth.Identity, limits ratelimit.Limits, reg prometh
 	server := api.NewServer(slog.New(slog.DiscardHandler), []api.Interceptors{as(id), {Unary: unary, Stream: stream}})
 	carillonv1.RegisterScheduleServiceServer(server, carillonv1.UnimplementedScheduleServiceServer{})
 	carillonv1.RegisterRunServiceServer(server, watcher{})
+	carillonv1.RegisterEventServiceServer(server, carillonv1.UnimplementedEventServiceServer{})
 	return listen(t, server)
 }
 
@@ -139,6 +140,43 @@ func TestARefusedOwnerGetsRetryAfter(t *testing.T) {
 		if status, _, _ := call("POST", "/v1/schedules/s:pause", "{}"); status == http.StatusTooManyRequests {
 			t.Fatal("a service that acts for all owners is limited")
 		}
+	}
+}
+
+// Events have a limit of their own: a call counts as many as it has.
+func TestAnOwnerPublishesSoManyEventsPerSecond(t *testing.T) {
+	id := auth.Identity{Subject: "shop", Owner: "ada", Roles: []auth.Role{auth.Publisher}}
+	_, conn := serve(t, &id, ratelimit.Limits{ReadsPerS: 1, WritesPerS: 1, EventsPerS: 1000}, prometheus.NewRegistry())
+	events := carillonv1.NewEventServiceClient(conn)
+	publish := func(n int) codes.Code {
+		req := &carillonv1.PublishEventsRequest{Topic: "orders"}
+		for range n {
+			req.Events = append(req.Events, &carillonv1.NewEvent{Data: []byte("{}")})
+		}
+		_, err := events.PublishEvents(t.Context(), req)
+		if code := status.Code(err); code != codes.ResourceExhausted {
+			return code
+		}
+		const want = `owner "ada" may publish 1000 per second, and 2000 at once; publish fewer, or ask the operator to raise OWNER_EVENTS_PER_S; try again in`
+		if text := status.Convert(err).Message(); !strings.Contains(text, want) || len(status.Convert(err).Details()) != 1 {
+			t.Errorf("the refusal is %s", text)
+		}
+		return codes.ResourceExhausted
+	}
+	for range 10 { // more than the other writes at once
+		if code := publish(1); code != codes.Unimplemented {
+			t.Fatalf("single events: %v", code)
+		}
+	}
+	if code := publish(1000); code != codes.Unimplemented {
+		t.Errorf("1000 events: %v", code)
+	}
+	if code := publish(1000); code != codes.ResourceExhausted {
+		t.Errorf("1000 events again: %v", code)
+	}
+	id = auth.Identity{Subject: "compiler", Roles: []auth.Role{auth.Compiler}}
+	if code := publish(1000); code != codes.Unimplemented {
+		t.Errorf("a service that acts for all owners: %v", code)
 	}
 }
 

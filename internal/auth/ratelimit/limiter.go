@@ -12,6 +12,7 @@ import (
 type Limits struct {
 	ReadsPerS  int
 	WritesPerS int
+	EventsPerS int // that are published; these calls are no other writes
 	Streams    int // open at once
 	// Watches is the maximum of open watches of a caller that acts for all owners. With authentication
 	// off, all callers share one limit.
@@ -25,6 +26,7 @@ type Kind string
 const (
 	Read  Kind = "read"
 	Write Kind = "write"
+	Event Kind = "event"
 )
 
 // burst is the capacity of a bucket, in seconds of its rate.
@@ -103,8 +105,11 @@ func (l *Limiter) openAs(caller string, most int) (closed func(), ok bool) {
 }
 
 func (l *Limiter) perS(kind Kind) int {
-	if kind == Write {
+	switch kind {
+	case Write:
 		return l.limits.WritesPerS
+	case Event:
+		return l.limits.EventsPerS
 	}
 	return l.limits.ReadsPerS
 }
@@ -115,8 +120,8 @@ func (l *Limiter) account(owner string) *account {
 		l.recent.MoveToFront(at)
 		return at.Value.(*account)
 	}
-	a := &account{owner: owner, left: make(map[Kind]*rate.Limiter, 2)}
-	for _, kind := range []Kind{Read, Write} {
+	a := &account{owner: owner, left: make(map[Kind]*rate.Limiter, 3)}
+	for _, kind := range []Kind{Read, Write, Event} {
 		a.left[kind] = rate.NewLimiter(rate.Limit(l.perS(kind)), burst*l.perS(kind))
 	}
 	l.owners[owner] = l.recent.PushFront(a)

@@ -69,7 +69,7 @@ func (v *Verifier) Identify(ctx context.Context, token string) (auth.Identity, e
 	if !auth.ValidSubject(id.Subject) {
 		return auth.Identity{}, invalid("sub", claims["sub"], fmt.Sprintf("is not 1 to %d printable characters without a space at the beginning or end", auth.MaxSubject))
 	}
-	if id.Has(auth.User) {
+	if id.NeedsOwner() {
 		id.Owner, _ = claims[v.cfg.OwnerClaim].(string)
 		if !schedule.ValidOwner(id.Owner) {
 			return auth.Identity{}, invalid(v.cfg.OwnerClaim, claims[v.cfg.OwnerClaim], "is not an owner id; "+schedule.OwnerHint)

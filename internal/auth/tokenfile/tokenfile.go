@@ -109,7 +109,7 @@ func (e *Entry) known() (known, error) {
 			return k, fmt.Errorf("roles: %s is not one of %s", schedule.Quote(string(role)), joined(auth.Roles))
 		}
 	}
-	if slices.Contains(e.Roles, auth.User) {
+	if k.identity.NeedsOwner() {
 		k.identity.Owner = e.Owner
 		if e.Owner == "" {
 			k.identity.Owner = e.Subject
@@ -118,7 +118,7 @@ func (e *Entry) known() (known, error) {
 			return k, fmt.Errorf("owner: %s is not a user_id; %s", schedule.Quote(k.identity.Owner), schedule.OwnerHint)
 		}
 	} else if e.Owner != "" {
-		return k, fmt.Errorf("owner: %s is not allowed without the role user", schedule.Quote(e.Owner))
+		return k, fmt.Errorf("owner: %s is not allowed without the role user or publisher", schedule.Quote(e.Owner))
 	}
 	if len(e.Accounts) > 0 && !slices.Contains(e.Roles, auth.User) {
 		return k, fmt.Errorf("accounts: %s is not allowed without the role user", quoted(e.Accounts))

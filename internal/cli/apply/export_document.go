@@ -1,6 +1,7 @@
 package apply
 
 import (
+	"encoding/json"
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -70,7 +71,11 @@ func exportedYAML(s *carillonv1.Schedule) ([]byte, error) {
 	addUnless(&d, "fair_key", s.GetFairKey(), "")
 	addUnless(&d, "group", s.GetGroup(), "")
 	if c := s.GetConsume(); c != nil {
-		d.Add("consume", map[string]any{"topics": c.GetTopics(), "max_events": c.GetMaxEvents()})
+		consume := map[string]any{"topics": c.GetTopics(), "max_events": c.GetMaxEvents()}
+		if len(c.GetFilter()) > 0 {
+			consume["filter"] = json.RawMessage(c.GetFilter())
+		}
+		d.Add("consume", consume)
 	}
 	addUnless(&d, "max_run_ms", s.GetMaxRunMs(), 0)
 	addUnless(&d, "expires_ms", s.GetExpiresMs(), 0)

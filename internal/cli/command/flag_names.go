@@ -58,6 +58,7 @@ var flagOfField = map[string][]string{
 	"subject":            {"subject"},
 	"data":               {"data"},
 	"time":               {"time"},
+	"filter":             {"filter"},
 	"fair_key":           {"fair-key"},
 	"fair":               {"fair"},
 	"delivery":           {"delivery"},

@@ -154,5 +154,9 @@ func consumeText(c *carillonv1.Consume) string {
 	if c == nil {
 		return ""
 	}
-	return fmt.Sprintf("%s, at most %s in a run", strings.Join(c.GetTopics(), ", "), render.Count(int(c.GetMaxEvents()), "event"))
+	text := fmt.Sprintf("%s, at most %s in a run", strings.Join(c.GetTopics(), ", "), render.Count(int(c.GetMaxEvents()), "event"))
+	if len(c.GetFilter()) > 0 {
+		text += ", only " + string(c.GetFilter())
+	}
+	return text
 }

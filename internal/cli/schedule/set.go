@@ -44,7 +44,7 @@ func newSetCommand(o *client.Client) *cobra.Command {
 				}
 				flagged.Input = raw
 			}
-			if flagged.GetExpect() != nil || flagged.GetRetry() != nil { // their flags set parts of one field
+			if flagged.GetExpect() != nil || flagged.GetRetry() != nil || flagged.GetConsume() != nil { // their flags set parts of one field
 				if err := completeParts(ctx, l, req); err != nil {
 					return err
 				}
@@ -75,13 +75,13 @@ func newSetCommand(o *client.Client) *cobra.Command {
 		}
 	})
 	timingFlags(f, flagged)
-	policyFlags(f, flagged)
+	policyFlags(o.CLI, f, flagged)
 	expectFlags(f, flagged)
 	command.RetryFlags(f, &flagged.Retry, command.OfSchedules)
 	return cmd
 }
 
-// completeParts adds the stored parts of expect and retry that no flag sets. The etag makes the
+// completeParts adds the stored parts of expect, retry and consume that no flag sets. The etag makes the
 // call fail if they have changed meanwhile.
 func completeParts(ctx context.Context, l *client.Link, req *carillonv1.PatchScheduleRequest) error {
 	found, err := client.Call(ctx, l, l.Schedules().GetSchedule, &carillonv1.GetScheduleRequest{ScheduleId: req.GetScheduleId()})
@@ -104,6 +104,14 @@ func completeParts(ctx context.Context, l *client.Link, req *carillonv1.PatchSch
 		}
 		proto.Merge(whole, flagged.GetRetry())
 		flagged.Retry = whole
+	}
+	if now.GetConsume() != nil && flagged.GetConsume() != nil {
+		whole := proto.CloneOf(now.GetConsume())
+		if len(flagged.GetConsume().GetTopics()) > 0 {
+			whole.Topics = nil
+		}
+		proto.Merge(whole, flagged.GetConsume())
+		flagged.Consume = whole
 	}
 	return nil
 }

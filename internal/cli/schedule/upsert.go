@@ -68,7 +68,7 @@ func newUpsertCommand(o *client.Client) *cobra.Command {
 	f.StringVar(&input, "input", "", "`JSON` for the executor, or @FILE")
 	identityFlags(f, flagged)
 	timingFlags(f, flagged)
-	policyFlags(f, flagged)
+	policyFlags(o.CLI, f, flagged)
 	expectFlags(f, flagged)
 	command.RetryFlags(f, &flagged.Retry, command.OfSchedules)
 	f.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
@@ -126,7 +126,7 @@ func timingFlags(f *pflag.FlagSet, req *carillonv1.UpsertScheduleRequest) {
 	f.Func("dst", "`POLICY` when the clock changes: vixie (default) or literal", command.Text(&req.Dst))
 }
 
-func policyFlags(f *pflag.FlagSet, req *carillonv1.UpsertScheduleRequest) {
+func policyFlags(c *command.CLI, f *pflag.FlagSet, req *carillonv1.UpsertScheduleRequest) {
 	f.Func("overlap", "`POLICY` while a run is in flight: allow, skip (default), queue, replace or coalesce", command.Text(&req.OverlapPolicy))
 	f.Func("overlap-key", "`KEY` of schedules that count as one for --overlap (default: the id)", command.Text(&req.OverlapKey))
 	f.Func("max-queued", "`NUMBER` of slots that may wait with --overlap queue, or of manual runs with coalesce", command.Uint32(&req.MaxQueued))
@@ -157,6 +157,10 @@ func policyFlags(f *pflag.FlagSet, req *carillonv1.UpsertScheduleRequest) {
 		if err == nil {
 			consume().MaxEvents = *most
 		}
+		return err
+	})
+	f.Func("filter", "with --consume: pattern of the events that start its runs, as `JSON` or @FILE (default: all of the topics)", func(text string) (err error) {
+		consume().Filter, err = c.Content(text)
 		return err
 	})
 	f.StringVar(&req.Webhook, "webhook", "", "`NAME` of the target that is told of the ends of runs (default: with --queue that of the queue)")

@@ -61,7 +61,7 @@ func newTokenNewCommand(c *command.CLI) *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&entry.Subject, "subject", "", "`NAME` that logs, events and the audit trail show")
 	f.StringSliceVar(&roles, "role", nil, "`ROLE` of the caller; may be repeated: "+strings.Join(roleNames(), ", "))
-	f.StringVar(&entry.Owner, "owner", "", "role user: `USER_ID` that it acts as (default the subject)")
+	f.StringVar(&entry.Owner, "owner", "", "role user or publisher: `USER_ID` that it acts as (default the subject)")
 	f.StringSliceVar(&entry.Accounts, "account", nil, "role user: billing account `ID` that it may create grants on, in addition to its own user_id; may be repeated")
 	f.DurationVar(&expires, "expires", 0, "`DURATION` after which it expires (default: never)")
 	command.CompleteValues(cmd, "role", auth.Roles)

@@ -65,6 +65,7 @@ func TestSpecInWords(t *testing.T) {
 		}, "at 02:30 every day, America/New_York time, moved by up to 1 minute 30 seconds either way, from 2026-03-08T12:00:00Z, until 2026-03-15T12:00:00Z"},
 		{"an interval", schedule.Definition{IntervalMS: 5_400_000, Timezone: "UTC"}, "every 1 hour 30 minutes, in real time"},
 		{"a single instant", schedule.Definition{OnceAt: noon, Timezone: "UTC"}, "once, at 2026-03-08T12:00:00Z"},
+		{"a consumer", schedule.Definition{Timezone: "UTC", Consume: schedule.Consume{Topics: []string{"orders", "bills.*"}}}, "on events of orders, bills.*"},
 		{"no rule", schedule.Definition{Timezone: "UTC"}, "by hand only"},
 		{"a consumer", schedule.Definition{Timezone: "UTC", Consume: schedule.Consume{Topics: []string{"orders", "refunds.*"}}}, "on events of orders, refunds.*"},
 	} {

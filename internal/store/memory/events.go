@@ -107,7 +107,7 @@ func (s *Store) subscriptions(userID string) (found []topic.Subscription) {
 		}
 		no++
 		for _, text := range row.Consume.Topics {
-			of := topic.Subscription{SID: no, ScheduleID: row.ScheduleID, OverlapKey: row.QualifiedOverlapKey()}
+			of := topic.Subscription{SID: no, ScheduleID: row.ScheduleID, OverlapKey: row.QualifiedOverlapKey(), Filter: row.Consume.Filter}
 			of.Topic, of.Prefix = schedule.Subscription(text)
 			found = append(found, of)
 		}

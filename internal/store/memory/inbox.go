@@ -123,6 +123,19 @@ func (s *Store) CountInbox(ctx context.Context, scheduleID string) (counts map[t
 	return counts, err
 }
 
+// CountPendingOf counts the pending entries of an owner's consumers, up to limit.
+func (s *Store) CountPendingOf(ctx context.Context, userID string, limit int) (n int, err error) {
+	err = s.read(ctx, func() error {
+		for at, entry := range s.inbox {
+			if of := s.schedules[at.scheduleID]; entry.State == topic.Pending && of != nil && of.UserID == userID && n < limit {
+				n++
+			}
+		}
+		return nil
+	})
+	return n, err
+}
+
 // pruneTopics deletes up to limit each of ended entries, batches without entries, and events without
 // entries.
 func (t *tx) pruneTopics(before time.Time, limit int) (pruned int) {

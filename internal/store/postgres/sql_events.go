@@ -8,7 +8,7 @@ const (
 DELETE FROM subscriptions b USING schedules s WHERE s.sid = b.sid AND s.schedule_id = ANY($1::text[]) RETURNING s.schedule_id`
 
 	sqlSubscriptionsOf = `
-SELECT b.sid, s.schedule_id, s.user_id || '/' || s.overlap_key, b.topic, b.prefix
+SELECT b.sid, s.schedule_id, s.user_id || '/' || s.overlap_key, b.topic, b.prefix, s.consume
 FROM subscriptions b JOIN schedules s ON s.sid = b.sid
 WHERE b.user_id = $1 AND (b.topic = ANY($2::text[]) OR b.prefix) ORDER BY b.sid, b.topic`
 

@@ -5,6 +5,7 @@ package revision
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
@@ -29,11 +30,13 @@ func Encode(d *schedule.Definition) (string, error) {
 	for _, at := range []*time.Time{&s.OnceAt, &s.StartAt, &s.EndAt} {
 		*at = at.UTC().Truncate(time.Microsecond)
 	}
-	text, err := json.Marshal(&s)
-	if err != nil {
+	var text strings.Builder
+	e := json.NewEncoder(&text)
+	e.SetEscapeHTML(false) // the filter of a consumer is kept as it was sent
+	if err := e.Encode(&s); err != nil {
 		return "", fmt.Errorf("write definition: %w", err)
 	}
-	return string(text), nil
+	return strings.TrimSuffix(text.String(), "\n"), nil
 }
 
 // Decode reads it.

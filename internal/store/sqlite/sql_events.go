@@ -7,7 +7,7 @@ const (
 	sqlUnsubscribe = `DELETE FROM subscriptions WHERE sid IN (SELECT s.sid FROM json_each(?1) j CROSS JOIN schedules s ON s.schedule_id = j.value)
  RETURNING (SELECT s.schedule_id FROM schedules s WHERE s.sid = subscriptions.sid)`
 
-	sqlSubscriptionsOf = `SELECT b.sid, s.schedule_id, s.user_id || '/' || s.overlap_key, b.topic, b.prefix
+	sqlSubscriptionsOf = `SELECT b.sid, s.schedule_id, s.user_id || '/' || s.overlap_key, b.topic, b.prefix, s.consume
  FROM subscriptions b CROSS JOIN schedules s ON s.sid = b.sid
  WHERE b.user_id = ?1 AND (b.prefix OR b.topic IN (SELECT j.value FROM json_each(?2) j)) ORDER BY b.sid, b.topic`
 

@@ -34,6 +34,8 @@ ORDER BY i.seq, i.round LIMIT $5`
 	sqlPruneTopicEvents = `DELETE FROM events WHERE seq IN (SELECT e.seq FROM events e
 	WHERE e.published_at < $1 AND NOT EXISTS (SELECT 1 FROM inbox i WHERE i.seq = e.seq) ORDER BY e.published_at LIMIT $2)`
 
+	sqlCountPendingOf = `SELECT count(*) FROM (SELECT 1 FROM schedules s JOIN inbox i ON i.sid = s.sid AND i.state = 1 WHERE s.user_id = $1 LIMIT $2) c`
+
 	sqlCountInbox = `SELECT i.state, count(*) FROM inbox i WHERE i.sid = (SELECT c.sid FROM schedules c WHERE c.schedule_id = $1) GROUP BY i.state`
 )
 
@@ -87,6 +89,14 @@ func (t *Tables) ListInbox(ctx context.Context, f topic.InboxFilter) ([]topic.In
 		return nil, fmt.Errorf("list the inbox of %s: %w", schedule.Quote(f.ScheduleID), err)
 	}
 	return found, nil
+}
+
+// CountPendingOf counts the pending entries of an owner's consumers, up to limit.
+func (t *Tables) CountPendingOf(ctx context.Context, userID string, limit int) (n int, err error) {
+	if _, err = one(ctx, t.read, []any{&n}, sqlCountPendingOf, userID, limit); err != nil {
+		return 0, fmt.Errorf("count the pending events of owner %s: %w", schedule.Quote(userID), err)
+	}
+	return n, nil
 }
 
 // CountInbox counts the entries of a consumer by state.

@@ -86,10 +86,17 @@ func (d *Dialect) subscriptions(ctx context.Context, q Queries, p *topic.Publica
 }
 
 // subscriptionsOf are those of topics, and those of prefixes, of an owner.
-func (d *Dialect) subscriptionsOf(ctx context.Context, q Queries, userID string, topics []string) ([]topic.Subscription, error) {
-	found, err := collect(ctx, q, func(s *topic.Subscription) []any {
-		return []any{&s.SID, &s.ScheduleID, &s.OverlapKey, &s.Topic, &s.Prefix}
-	}, d.SubscriptionsOf, userID, topics)
+func (d *Dialect) subscriptionsOf(ctx context.Context, q Queries, userID string, topics []string) (found []topic.Subscription, err error) {
+	var s topic.Subscription
+	var consume string
+	err = q.Each(ctx, d.SubscriptionsOf, []any{&s.SID, &s.ScheduleID, &s.OverlapKey, &s.Topic, &s.Prefix, &consume}, func(bad error) error {
+		s.Filter = nil
+		if c, unreadable := schedule.ConsumeOf(consume); unreadable == nil { // otherwise it gets all events
+			s.Filter = c.Filter
+		}
+		found = append(found, s)
+		return bad
+	}, userID, topics)
 	if err != nil {
 		return nil, fmt.Errorf("look for consumers: %w", err)
 	}

@@ -217,6 +217,9 @@ var storeMutants = []struct {
 	}, {
 		sqlite + "/sql_queues.go", "o.position_key, o.idempotency_key LIMIT ?2`", "o.idempotency_key LIMIT ?2`",
 	}}},
+	{"a filter is read and not used", []suite{contract(sqlite, "events")}, []mutant.Edit{{
+		"internal/topic/publish.go", "append(r.Fresh, i), f.matching(e, of)", "append(r.Fresh, i), of",
+	}}},
 	{"a publisher does not lock the wake row", []suite{contract(postgres, "events")}, []mutant.Edit{{
 		postgres + "/sql_events.go", "ON CONFLICT (sid) DO UPDATE SET fire_at = least(wakes.fire_at, excluded.fire_at), bucket = excluded.bucket WHERE wakes.fire_at > excluded.fire_at OR wakes.bucket <> excluded.bucket RETURNING sid`", "ON CONFLICT (sid) DO NOTHING RETURNING sid`",
 	}}},

@@ -15,6 +15,8 @@ var eventChecks = []check{
 	{"the same event again is a duplicate: it writes nothing and wakes nobody", eventDuplicate},
 	{"an event goes to each consumer that names its topic or a prefix of it, once, and to no other owner's", eventFanout},
 	{"an event without a consumer is stored, or refused with all others if one is required", eventUnrouted},
+	{"events that do not match a consumer's filter are not for it, and a new filter is for later events", eventFilter},
+	{"the pending events of an owner are counted, up to a limit", eventPending},
 	{"events that come while a run is in flight are one batch of the next run, in the order of the publication", eventBatch},
 	{"a run gets at most max_events, and its end wakes for the rest", eventMost},
 	{"a look that finds nothing leaves no wake row and no run", eventNothing},

@@ -53,7 +53,7 @@ func eventConsumptions(r *rig) {
 	r.hold(c.Entry.Run == next && c.RunOpen && c.TakenAt.Equal(r.now) && c.Own == next && c.Attempts == 1, "the next attempt has it, got %+v", c)
 	r.now = r.at(time.Minute)
 	for _, l := range e.look() {
-		r.succeeds(l.Run)
+		r.succeed(l.Run)
 	}
 	c = r.consumption(first, s)
 	r.hold(c.State == eventtopic.Consumed && !c.RunOpen && c.Own.IsZero() && c.WakeAt.Equal(r.now), "the end has written the wake row, got %+v", c)
@@ -132,7 +132,7 @@ func eventAudit(r *rig) {
 	a, keys, cut := audit(f)
 	r.hold(a.Events == 2 && a.Fanout == 2 && a.Entries[s.ScheduleID][eventtopic.Reserved] == 2 && len(keys) == 0 && !cut && a.Broken == 0, "reserved ones, got %+v", a)
 	r.publish("orders", "c")
-	r.succeeds(run)
+	r.succeed(run)
 	a, keys, cut = audit(f)
 	r.hold(a.Events == 3 && a.Entries[s.ScheduleID][eventtopic.Consumed] == 2 && a.Entries[s.ScheduleID][eventtopic.Pending] == 1 && a.Broken == 0 && !cut, "consumed ones, got %+v", a)
 	equal(r, "runs", keys, []schedule.Key{run.Key})

@@ -50,7 +50,7 @@ func (r *rig) fullSchedule(name string) schedule.Schedule {
 			Labels:    map[string]string{"team": "réseau", "empty": "", awkward: awkward, "a.b/c": "1"},
 			ManagedBy: "deploy:" + awkward,
 			QueueID:   r.id("queue"), Limits: []string{"customer=a@b/c+d", "gpu"}, Webhook: "billing", MaxRunMS: 2_592_000_000, ExpiresMS: 1<<32 - 1, FairKey: "a customer", Group: "nightly",
-			Consume: schedule.Consume{Topics: []string{"orders.*", "bills"}, MaxEvents: 1000},
+			Consume: schedule.Consume{Topics: []string{"orders.*", "bills"}, MaxEvents: 1000, Filter: json.RawMessage(`{"type":[{"prefix":"<&>é"}],"data":{"n":[{"numeric":[">",1.50]}]}}`)},
 		},
 		Revision: 1 << 40, RevisedAt: odd(4), NextRunAt: odd(5), PlanAt: odd(6),
 		Backlog:      schedule.Backlog{From: odd(7), Until: odd(8), Revision: 1<<40 - 1, At: odd(9)},

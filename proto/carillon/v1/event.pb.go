@@ -30,7 +30,14 @@ type Consume struct {
 	// 1 to 16 topics: ids, or a beginning with .* after it, such as orders.*
 	Topics []string `protobuf:"bytes,1,rep,name=topics,proto3" json:"topics,omitempty"`
 	// The most events that one run gets, 1 to 1000. 0: 100.
-	MaxEvents     uint32 `protobuf:"varint,2,opt,name=max_events,json=maxEvents,proto3" json:"max_events,omitempty"`
+	MaxEvents uint32 `protobuf:"varint,2,opt,name=max_events,json=maxEvents,proto3" json:"max_events,omitempty"`
+	// Raw JSON, at most 4096 bytes with 64 conditions: a pattern over topic, source,
+	// type, subject and data. Only events that match it come into the inbox, such as
+	// {"data": {"status": ["FAILED"], "amount": [{"numeric": [">", 100]}]}}: every
+	// member must match, and one condition of each array. Conditions are values,
+	// prefix, suffix, anything-but, numeric and exists. A new filter applies to
+	// events that are published after the answer. Default: all events of the topics.
+	Filter        []byte `protobuf:"bytes,3,opt,name=filter,proto3" json:"filter,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -77,6 +84,13 @@ func (x *Consume) GetMaxEvents() uint32 {
 		return x.MaxEvents
 	}
 	return 0
+}
+
+func (x *Consume) GetFilter() []byte {
+	if x != nil {
+		return x.Filter
+	}
+	return nil
 }
 
 // Event is an event of a topic. It never changes.
@@ -452,8 +466,8 @@ func (x *NewEvent) GetData() []byte {
 
 type PublishEventsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The owner. Required, except for callers with the role user, who are always
-	// the owner.
+	// The owner. Required, except for callers with the role user or publisher, who
+	// act for theirs.
 	UserId string `protobuf:"bytes,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
 	// Topic of the events that name none.
 	Topic string `protobuf:"bytes,2,opt,name=topic,proto3" json:"topic,omitempty"`
@@ -2452,11 +2466,12 @@ var File_carillon_v1_event_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_event_proto_rawDesc = "" +
 	"\n" +
-	"\x17carillon/v1/event.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"{\n" +
+	"\x17carillon/v1/event.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x9d\x01\n" +
 	"\aConsume\x12G\n" +
 	"\x06topics\x18\x01 \x03(\tB/\xbaH,\x92\x01)\x10\x10\"%r#2!^[A-Za-z0-9._:-]{1,128}([.][*])?$R\x06topics\x12'\n" +
 	"\n" +
-	"max_events\x18\x02 \x01(\rB\b\xbaH\x05*\x03\x18\xe8\aR\tmaxEvents\"\x86\x03\n" +
+	"max_events\x18\x02 \x01(\rB\b\xbaH\x05*\x03\x18\xe8\aR\tmaxEvents\x12 \n" +
+	"\x06filter\x18\x03 \x01(\fB\b\xbaH\x05z\x03\x18\x80 R\x06filter\"\x86\x03\n" +
 	"\x05Event\x12\x14\n" +
 	"\x05topic\x18\x01 \x01(\tR\x05topic\x12\x19\n" +
 	"\bevent_id\x18\x02 \x01(\tR\aeventId\x12\x16\n" +

@@ -47,7 +47,11 @@ type EventServiceClient interface {
 	// answer no event is lost: each schedule that consumes its topic has it in its
 	// inbox. An event whose topic, source and event_id exist is left as it is and
 	// answered as a duplicate. FAILED_PRECONDITION no_subscriber: see
-	// require_subscriber. ALREADY_EXISTS: see strict.
+	// require_subscriber. ALREADY_EXISTS: see strict. RESOURCE_EXHAUSTED with
+	// RetryInfo: the owner publishes too many events per second, or too many are
+	// pending for its consumers. POST /v1/events also takes
+	// CloudEvents 1.0 with JSON data: in binary mode (ce- headers), as
+	// application/cloudevents+json, and as application/cloudevents-batch+json.
 	PublishEvents(ctx context.Context, in *PublishEventsRequest, opts ...grpc.CallOption) (*PublishEventsResponse, error)
 	// GetEvent returns an event, and its state for each consumer.
 	GetEvent(ctx context.Context, in *GetEventRequest, opts ...grpc.CallOption) (*GetEventResponse, error)
@@ -202,7 +206,11 @@ type EventServiceServer interface {
 	// answer no event is lost: each schedule that consumes its topic has it in its
 	// inbox. An event whose topic, source and event_id exist is left as it is and
 	// answered as a duplicate. FAILED_PRECONDITION no_subscriber: see
-	// require_subscriber. ALREADY_EXISTS: see strict.
+	// require_subscriber. ALREADY_EXISTS: see strict. RESOURCE_EXHAUSTED with
+	// RetryInfo: the owner publishes too many events per second, or too many are
+	// pending for its consumers. POST /v1/events also takes
+	// CloudEvents 1.0 with JSON data: in binary mode (ce- headers), as
+	// application/cloudevents+json, and as application/cloudevents-batch+json.
 	PublishEvents(context.Context, *PublishEventsRequest) (*PublishEventsResponse, error)
 	// GetEvent returns an event, and its state for each consumer.
 	GetEvent(context.Context, *GetEventRequest) (*GetEventResponse, error)
