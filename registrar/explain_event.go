@@ -116,5 +116,7 @@ func (r *Registrar) subscription(ctx context.Context, event *topic.Event, consum
 			living = append(living, revisions[i])
 		}
 	}
-	return &explain.SubscriptionFacts{ScheduleID: s.ScheduleID, Since: explain.SubscribedSince(living, event.Topic)}, nil
+	return &explain.SubscriptionFacts{
+		ScheduleID: s.ScheduleID, Since: explain.SubscribedSince(living, event.Topic), Mismatch: explain.FilteredOut(living, event),
+	}, nil
 }

@@ -70,19 +70,26 @@ func TestCloudEventsInThreeModes(t *testing.T) {
 		},
 		{
 			"binary with a quoted attribute and a topic", "&topic=orders", `7`, with(`ce-subject: "say \"hi\""`, "Content-Type: application/vnd.shop+json"),
-			"orders/events/1?source=/shop", []string{`"subject":"say \"hi\""`, `"data":7`, `"type":"order.paid"`},
+			"orders/events/1?source=/shop",
+			[]string{`"subject":"say \"hi\""`, `"data":7`, `"type":"order.paid"`},
 		},
 		{
 			"structured", "", `{"specversion": "1.0", "id": "2", "source": "/shop", "type": "order.paid", "subject": "s", "time": "2026-03-08T14:00:00Z", "extra": 5, "data": {"a": [1.0]}}`,
-			[]string{structured}, "order.paid/events/2?source=/shop", []string{`"data":{"a": [1.0]}`, `"time":"2026-03-08T14:00:00Z"`, `"subject":"s"`},
+			[]string{structured},
+			"order.paid/events/2?source=/shop",
+			[]string{`"data":{"a": [1.0]}`, `"time":"2026-03-08T14:00:00Z"`, `"subject":"s"`},
 		},
 		{
 			"structured with the type of its data", "&topic=orders&strict=true", `{"specversion": "1.0", "id": "3", "source": "/shop", "type": "com.shop/paid", "datacontenttype": "application/json", "dataschema": null, "data": "text"}`,
-			[]string{structured}, "orders/events/3?source=/shop", []string{`"data":"text"`, `"type":"com.shop/paid"`},
+			[]string{structured},
+			"orders/events/3?source=/shop",
+			[]string{`"data":"text"`, `"type":"com.shop/paid"`},
 		},
 		{
 			"a batch", "", `[{"specversion": "1.0", "id": "4", "source": "/shop", "type": "order.paid", "data": {}}, {"specversion": "1.0", "id": "4", "source": "/other", "type": "order.paid", "data": [2]}]`,
-			[]string{batched}, "order.paid/events/4?source=/other", []string{`"data":[2]`},
+			[]string{batched},
+			"order.paid/events/4?source=/other",
+			[]string{`"data":[2]`},
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -20,12 +20,13 @@ const (
 	EventSkipped       EventVerdict = "skipped"
 	EventDead          EventVerdict = "dead"
 	EventNotSubscribed EventVerdict = "not_subscribed" // the consumer did not name the topic
+	EventNotMatched    EventVerdict = "not_matched"    // the filter of the consumer left it out
 	EventPruned        EventVerdict = "pruned"         // the entry is older than what retention keeps
 	EventUnrecorded    EventVerdict = "unrecorded"     // the rows contradict each other: a defect
 )
 
 // EventVerdicts is the closed set.
-var EventVerdicts = []EventVerdict{EventConsumed, EventHeldByRun, EventWaits, EventSkipped, EventDead, EventNotSubscribed, EventPruned, EventUnrecorded}
+var EventVerdicts = []EventVerdict{EventConsumed, EventHeldByRun, EventWaits, EventSkipped, EventDead, EventNotSubscribed, EventNotMatched, EventPruned, EventUnrecorded}
 
 // Why an event waits.
 const (
@@ -59,7 +60,8 @@ type ConsumerFacts struct {
 // SubscriptionFacts are about the one consumer that is asked for.
 type SubscriptionFacts struct {
 	ScheduleID string
-	Since      time.Time // when it first named the topic without a break; zero: it does not
+	Since      time.Time       // when it first named the topic without a break; zero: it does not
+	Mismatch   *topic.Mismatch // of the filter that was in force; nil: the event matches
 }
 
 // EventAnswer says where an event is for its consumers.
@@ -138,6 +140,7 @@ func (f *EventFacts) consumer(c *ConsumerFacts) ConsumerAnswer {
 var skippedWords = map[topic.Reason]string{
 	topic.ReasonDeleted:      "the consumer was deleted before a run got the event",
 	topic.ReasonUnsubscribed: "it named the topic no more when the event's turn came",
+	topic.ReasonLoop:         fmt.Sprintf("more than %d runs came one after the other before the event", topic.MaxHops),
 }
 
 func (x *eventText) subject(what string) string {
@@ -270,6 +273,14 @@ func (f *EventFacts) withoutEntry() ConsumerAnswer {
 		x.say("Schedule %s does not consume topic %s", x.ScheduleID, f.Event.Topic)
 	case since.Add(subscribeMargin).After(f.Event.PublishedAt):
 		x.say("%s topic %s since %s, and the event was published at %s", x.subject("names"), f.Event.Topic, describe.Instant(since), published)
+	case f.Asked.Mismatch != nil:
+		m := f.Asked.Mismatch
+		x.out.Verdict = EventNotMatched
+		has := "has no " + m.Member
+		if m.Value != "" {
+			has = fmt.Sprintf("has %s %s", m.Member, m.Value)
+		}
+		x.say("%s topic %s, but its filter left the event out: the event %s, and the filter asks for %s", x.subject("names"), f.Event.Topic, has, m.Condition)
 	case f.Event.PublishedAt.Before(f.KeptSince):
 		x.out.Verdict = EventPruned
 		x.say("%s nothing of it any more: the event was published at %s, and ended entries are kept since %s", x.subject("has"), published, describe.Instant(f.KeptSince))
@@ -305,4 +316,21 @@ func SubscribedSince(revisions []schedule.Revision, name string) (since time.Tim
 		since = revisions[i].CreatedAt
 	}
 	return since
+}
+
+// FilteredOut is why a consumer's filter left an event out; nil: it did not. revisions are those since the
+// consumer's last creation, the newest first. Of an edit just before the publish it is unknown which came
+// first.
+func FilteredOut(revisions []schedule.Revision, e *topic.Event) *topic.Mismatch {
+	for i := range revisions {
+		r := &revisions[i]
+		if r.CreatedAt.After(e.PublishedAt) {
+			continue
+		}
+		mismatch := topic.NotMatched(r.Definition.Consume.Filter, e)
+		if mismatch != nil || r.CreatedAt.Add(subscribeMargin).Before(e.PublishedAt) {
+			return mismatch
+		}
+	}
+	return nil
 }

@@ -171,6 +171,13 @@ func TestAnEventIsExplained(t *testing.T) {
 			name: "a schedule is asked for that named the topic before, and has nothing", facts: asked(now.Add(-time.Hour)), verdict: explain.EventUnrecorded, says: []string{"This is a bug"},
 		},
 		{
+			name: "a schedule is asked for whose filter left the event out", facts: asked(now.Add(-time.Hour)),
+			more: func(f *explain.EventFacts) {
+				f.Asked.Mismatch = &topic.Mismatch{Member: "data.n", Value: "3", Condition: `[{"numeric":[">",5]}]`}
+			},
+			verdict: explain.EventNotMatched, says: []string{`the event has data.n 3, and the filter asks for [{"numeric":[">",5]}]`},
+		},
+		{
 			name: "a schedule is asked for whose entry is not kept", facts: asked(now.Add(-365 * 24 * time.Hour)), more: old, verdict: explain.EventPruned,
 		},
 	} {
@@ -226,6 +233,33 @@ func TestAConsumerNamesATopicSinceTheOldestRevisionWithoutABreak(t *testing.T) {
 	} {
 		if got := explain.SubscribedSince(c.revisions, "orders"); !got.Equal(c.want) {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+	}
+}
+
+func TestTheFilterThatWasInForceDecides(t *testing.T) {
+	t.Parallel()
+	revision := func(age time.Duration, filter string) schedule.Revision {
+		r := schedule.Revision{CreatedAt: now.Add(-age)}
+		r.Definition.Consume = schedule.Consume{Topics: []string{"t"}, Filter: []byte(filter)}
+		return r
+	}
+	five, six := `{"data":{"n":[5]}}`, `{"data":{"n":[6]}}`
+	for _, tc := range []struct {
+		name      string
+		revisions []schedule.Revision // the newest first; the event was published an hour ago
+		left      bool
+	}{
+		{"no filter", []schedule.Revision{revision(2*time.Hour, "")}, false},
+		{"a filter that matches", []schedule.Revision{revision(2*time.Hour, five)}, false},
+		{"a filter that does not", []schedule.Revision{revision(2*time.Hour, six)}, true},
+		{"a later filter does not count", []schedule.Revision{revision(time.Minute, six), revision(2*time.Hour, five)}, false},
+		{"an earlier one does not count", []schedule.Revision{revision(2*time.Hour, five), revision(3*time.Hour, six)}, false},
+		{"of an edit just before the publish both count", []schedule.Revision{revision(time.Hour+time.Second, five), revision(3*time.Hour, six)}, true},
+	} {
+		e := topic.Event{Topic: "t", Data: []byte(`{"n": 5}`), PublishedAt: now.Add(-time.Hour)}
+		if got := explain.FilteredOut(tc.revisions, &e); (got != nil) != tc.left {
+			t.Errorf("%s: %+v", tc.name, got)
 		}
 	}
 }

@@ -1021,8 +1021,9 @@ type ExplainedConsumer struct {
 	// consumed: run has succeeded. held_by_run: run has it and is not over. waits:
 	// no run has it yet; see reason. skipped: it ended without a run. dead: run has
 	// failed for good, or was cancelled. not_subscribed: the schedule does not name
-	// the topic, or only since since. pruned: the entry is older than what is kept.
-	// unrecorded: the rows contradict each other, which is a bug.
+	// the topic, or only since since. not_matched: its filter left the event out.
+	// pruned: the entry is older than what is kept. unrecorded: the rows contradict
+	// each other, which is a bug.
 	Verdict string `protobuf:"bytes,2,opt,name=verdict,proto3" json:"verdict,omitempty"`
 	// Of waits: overlap_busy (for blocked_by), paused (the consumer is), backoff
 	// (the consumer is looked at again at until), due (the next look takes it). Of
@@ -2555,11 +2556,11 @@ const file_carillon_v1_event_proto_rawDesc = "" +
 	"\x14ExplainEventResponse\x12(\n" +
 	"\x05event\x18\x01 \x01(\v2\x12.carillon.v1.EventR\x05event\x12,\n" +
 	"\x03now\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x03now\x12:\n" +
-	"\bhandlers\x18\x03 \x03(\v2\x1e.carillon.v1.ExplainedConsumerR\bhandlers\"\xcf\x04\n" +
+	"\bhandlers\x18\x03 \x03(\v2\x1e.carillon.v1.ExplainedConsumerR\bhandlers\"\xdc\x04\n" +
 	"\x11ExplainedConsumer\x12\x1f\n" +
 	"\vschedule_id\x18\x01 \x01(\tR\n" +
-	"scheduleId\x12p\n" +
-	"\averdict\x18\x02 \x01(\tBV\xbaHSrQR\bconsumedR\vheld_by_runR\x05waitsR\askippedR\x04deadR\x0enot_subscribedR\x06prunedR\n" +
+	"scheduleId\x12}\n" +
+	"\averdict\x18\x02 \x01(\tBc\xbaH`r^R\bconsumedR\vheld_by_runR\x05waitsR\askippedR\x04deadR\x0enot_subscribedR\vnot_matchedR\x06prunedR\n" +
 	"unrecordedR\averdict\x12m\n" +
 	"\x06reason\x18\x03 \x01(\tBU\xbaHRrPR\x00R\foverlap_busyR\x06pausedR\abackoffR\x03dueR\adeletedR\funsubscribedR\x06failedR\tcancelledR\x06reason\x12\x10\n" +
 	"\x03run\x18\x04 \x01(\tR\x03run\x12\x1d\n" +
