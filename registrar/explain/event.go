@@ -244,7 +244,7 @@ func (x *eventText) dead() {
 		x.say("%s at %s, after %s: run %s was the last", x.subject("gave it up"), describe.Instant(x.EndedAt), describe.Count(max(1, int(x.Attempts)), "failed attempt"), x.Entry.Run)
 	}
 	if r := x.Run; r != nil && r.Status == schedule.StatusFailed {
-		s := "The last error is " + string(r.Reason.WithCode(r.ErrorCode))
+		s := "The last error is " + r.Reason.WithCode(r.ErrorCode)
 		if r.ErrorMessage != "" {
 			s += ": " + r.ErrorMessage
 		}

@@ -53,6 +53,7 @@ func (t *tx) pruneSchedules(before time.Time, limit int) (pruned int) {
 		return cmp.Or(t.schedules[a].UpdatedAt.Compare(t.schedules[b].UpdatedAt), cmp.Compare(a, b))
 	})
 	for _, id := range slices.Concat(ids[:min(len(ids), limit)], templates[:min(len(templates), limit)]) {
+		setUndone(t, t.states, id, nil)
 		for v := range t.revisions {
 			if v.scheduleID == id {
 				delete(t.revisions, v)

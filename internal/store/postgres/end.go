@@ -261,9 +261,12 @@ func endRows(ctx context.Context, tx pgx.Tx, rows []*openRow, now time.Time) err
 	if err := dialect.SettleUses(ctx, queries{tx}, passes, len(over), func(i int) *schedule.Run { return &over[i].Run }); err != nil {
 		return err
 	}
-	return dialect.EndHandlers(ctx, queries{tx}, len(rows), now, func(i int) tables.HandlerEnd {
-		return tables.HandlerEnd{Run: &rows[i].Run, Next: attempts[rows[i]], SID: rows[i].SID, Commit: rows[i].commit}
-	})
+	return dialect.EndHandlers(ctx, queries{tx}, len(rows), now, func(i int) tables.HandlerEnd { return rows[i].handlerEnd(attempts[rows[i]]) })
+}
+
+// handlerEnd is a run that is over, with the one that follows it.
+func (r *openRow) handlerEnd(next *schedule.Run) tables.HandlerEnd {
+	return tables.HandlerEnd{Run: &r.Run, Next: next, SID: r.SID, Commit: r.commit}
 }
 
 // removeLocked removes those of the runs that are still in open_runs.

@@ -37,7 +37,7 @@ func (s *Store) Prune(ctx context.Context, term schedule.Term, before time.Time,
 			return err
 		}
 		gone += runs + instances
-		for _, statement := range append([]string{sqlPruneEvents, sqlPruneRequests, sqlPruneDeploys, sqlPruneTerms, sqlPruneAudit, sqlPruneBackfillRuns, sqlPruneBackfills, sqlPruneAlerts, sqlPruneDeliveries, sqlPruneNotices, sqlPruneLostNotices, sqlPruneGroups}, tables.PruneQueues...) {
+		for _, statement := range append([]string{sqlPruneEvents, sqlPruneRequests, sqlPruneDeploys, sqlPruneTerms, sqlPruneAudit, sqlPruneBackfillRuns, sqlPruneBackfills, sqlPruneAlerts, sqlPruneDeliveries, sqlPruneNotices, sqlPruneLostNotices, sqlPruneGroups}, tables.PruneOthers...) {
 			n, err := affect(ctx, tx, statement, before, limit)
 			if err != nil {
 				return err

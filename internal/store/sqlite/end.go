@@ -289,9 +289,12 @@ func endRows(ctx context.Context, t tx, rows []*openRow, now time.Time) error {
 	if err := dialect.SettleUses(ctx, queries{t}, passes, len(rows), func(i int) *schedule.Run { return &rows[i].Run }); err != nil {
 		return err
 	}
-	return dialect.EndHandlers(ctx, queries{t}, len(added), now, func(i int) tables.HandlerEnd {
-		return tables.HandlerEnd{Run: &added[i].Run, Next: attempts[added[i]], SID: added[i].SID, Commit: added[i].commit}
-	})
+	return dialect.EndHandlers(ctx, queries{t}, len(added), now, func(i int) tables.HandlerEnd { return added[i].handlerEnd(attempts[added[i]]) })
+}
+
+// handlerEnd is a run that is over, with the one that follows it.
+func (r *openRow) handlerEnd(next *schedule.Run) tables.HandlerEnd {
+	return tables.HandlerEnd{Run: &r.Run, Next: next, SID: r.SID, Commit: r.commit}
 }
 
 // insertEnded writes runs to history, and returns those that it did not have.

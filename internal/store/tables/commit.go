@@ -25,6 +25,10 @@ ON CONFLICT (sid) DO NOTHING`
 WHERE sid = (SELECT s.sid FROM schedules s WHERE s.schedule_id = $1) AND state_revision = $4`
 	sqlGetState = `SELECT h.state, h.state_revision, h.state_run, h.updated_at FROM handlers h JOIN schedules s ON s.sid = h.sid WHERE s.schedule_id = $1`
 
+	// Of schedules that retention has deleted.
+	sqlPruneStates = `DELETE FROM handlers WHERE sid IN (SELECT h.sid FROM handlers h
+WHERE h.updated_at < $1 AND NOT EXISTS (SELECT 1 FROM schedules s WHERE s.sid = h.sid) LIMIT $2)`
+
 	sqlSkipLooped = `UPDATE inbox SET state = 4, reason = $2, ended_at = $3 WHERE seq = $1 AND state = 1`
 )
 

@@ -341,6 +341,7 @@ func WriteStalls(ctx context.Context, q Queries, stalls []schedule.StallChange) 
 	return nil
 }
 
-// PruneQueues are the statements that delete up to $2 inbox entries, batches, events of topics, requests, events, ended groups and minutes of queues
-// from before $1.
-var PruneQueues = []string{sqlPruneInbox, sqlPruneTaken, sqlPruneTopicEvents, sqlPruneQueueRequests, sqlPruneQueueEvents, sqlPruneLimitRates, sqlPruneJobGroups, sqlPruneShares, sqlPruneQueueMinutes}
+// PruneOthers are the statements that delete up to $2 rows of other tables, from before $1.
+var PruneOthers = []string{
+	sqlPruneInbox, sqlPruneTaken, sqlPruneTopicEvents, sqlPruneStates, sqlPruneQueueRequests, sqlPruneQueueEvents, sqlPruneLimitRates, sqlPruneJobGroups, sqlPruneShares, sqlPruneQueueMinutes,
+}
