@@ -21,5 +21,5 @@ func (p *Publication) Add(run schedule.Key, scheduleID string, events []schedule
 func stored(t time.Time) time.Time { return t.Truncate(time.Microsecond) }
 
 // Loops reports whether so many runs came before the event that no other one gets it: consumers that
-// publish to each other would go on for ever.
+// publish to each other would go on without end.
 func (e *Event) Loops() bool { return e.Hops > MaxHops }

@@ -27,7 +27,7 @@ func statements(t *testing.T) map[string]string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	names = append(names, "../tables/sql.go")
+	names = append(names, "../tables/sql.go", "../tables/sql_columns.go")
 	files := token.NewFileSet()
 	constants := &ast.File{Name: ast.NewIdent("postgres")}
 	for _, name := range names {

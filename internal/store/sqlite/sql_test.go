@@ -29,7 +29,7 @@ func statements(t *testing.T) map[string]string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	names = append(names, "../tables/sql.go")
+	names = append(names, "../tables/sql.go", "../tables/sql_columns.go")
 	files := token.NewFileSet()
 	var parsed []*ast.File
 	for _, name := range names {
