@@ -230,7 +230,19 @@ var storeMutants = []struct {
 		"internal/store/tables/take.go", "{sqlPassEvents, []any{key, end.Next, end.Failed}}", "{sqlPassEvents, []any{end.Next, end.Next, end.Failed}}",
 	}}},
 	{"a new schedule gets the events of a deleted one", []suite{contract(postgres, "events"), contract(sqlite, "events")}, []mutant.Edit{{
-		"internal/store/tables/publish.go", "c.Created && existed(c.ScheduleID) {", "c.Created && !existed(c.ScheduleID) {",
+		"internal/store/tables/publish.go", "append(calls, of...); again {", "append(calls, of...); false {",
+	}}},
+	{"a run that fails commits its state and its events", []suite{contract(sqlite, "commits")}, []mutant.Edit{{
+		"internal/ledger/end.go", "if r.Status != schedule.StatusSuccess {\n\t\treturn nil", "if r.Status == schedule.StatusPlanned {\n\t\treturn nil",
+	}}},
+	{"the events of a run do not wake their consumers", []suite{contract(postgres, "commits"), contract(sqlite, "commits")}, []mutant.Edit{{
+		"internal/store/tables/take.go", "slices.Concat(published, freed)", "slices.Concat(published[:0], freed)",
+	}}},
+	{"the events of a run do not count the hops before it", []suite{contract(sqlite, "commits")}, []mutant.Edit{{
+		"internal/topic/commit.go", "Hops: hops + 1", "Hops: min(hops+1, 1)",
+	}}},
+	{"a new schedule gets the state of a deleted one", []suite{contract(sqlite, "commits")}, []mutant.Edit{{
+		"internal/store/tables/publish.go", "again := c.Created && existed(c.ScheduleID)\n\t\tif again {", "again := c.Created && existed(c.ScheduleID)\n\t\tif false {",
 	}}},
 	{"waiting slots go before a consumer", []suite{contract(postgres, "events"), contract(sqlite, "events")}, []mutant.Edit{{
 		"internal/ledger/judge.go", "|| j.isLookedAtFirst(g) {", "|| false {",
