@@ -46,7 +46,7 @@ const (
 	sqlSkipEvents = `UPDATE inbox SET state = 4, reason = ?3, ended_at = ?2
  WHERE sid = ?1 AND state = 1 AND (seq, round) IN (SELECT j.value ->> 0, j.value ->> 1 FROM json_each(?4) j)`
 
-	sqlSchedulesBySID = `SELECT s.sid, s.schedule_id, s.user_id FROM json_each(?1) j CROSS JOIN schedules s ON s.sid = j.value`
+	sqlSchedulesBySID = `SELECT s.sid, s.schedule_id, s.user_id FROM json_each(?1) j CROSS JOIN schedules s ON s.sid = j.value ->> 0`
 	sqlHopsOf         = `SELECT i.run_key, max(e.hops) FROM json_each(?1) j CROSS JOIN inbox i ON i.run_key = unhex(j.value) CROSS JOIN events e ON e.seq = i.seq
  GROUP BY i.run_key`
 

@@ -101,7 +101,7 @@ func (d *Dialect) committers(ctx context.Context, q Queries, ends []HandlerEnd) 
 	for i := range ends {
 		sids = append(sids, ends[i].SID)
 	}
-	rows, err := collect(ctx, q, func(c *committer) []any { return []any{&c.sid, &c.scheduleID, &c.userID} }, d.SchedulesBySID, slices.Compact(sids))
+	rows, err := collect(ctx, q, func(c *committer) []any { return []any{&c.sid, &c.scheduleID, &c.userID} }, d.SchedulesBySID, Rows{slices.Compact(sids)})
 	if err != nil {
 		return nil, fmt.Errorf("read schedules: %w", err)
 	}

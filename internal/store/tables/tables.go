@@ -122,7 +122,7 @@ type Statements struct {
 	ReadReady                                                                                     string // for rows of sid: up to $2 pending entries of each, oldest first
 	ReserveEvents                                                                                 string // of consumer $1 at $2 for the run $3, the rows of seq and round in $4 that are pending
 	SkipEvents                                                                                    string // the same, with a reason for the run
-	SchedulesBySID                                                                                string // of the numbers in $1
+	SchedulesBySID                                                                                string // for rows of sid
 	HopsOf                                                                                        string // of the keys of runs in $1, the greatest one of their events
 	HandlersOf                                                                                    string // of the keys in $1, those of consumers
 	AuditRuns, AuditBatches                                                                       string // of the keys in $1: their ends and records; the consumed entries that name them
