@@ -36,7 +36,7 @@ type profile struct {
 
 // calmAfter bounds how long after the last fault everything must have ended: leases,
 // retries and run timeouts, and the longest catch-up, with one slot per lookahead.
-const calmAfter = 5 * time.Minute
+const calmAfter = 10 * time.Minute
 
 // newProfile draws a world. Each world has only some kinds of faults (swarm testing), so
 // that frequent ones do not hide rare ones.
