@@ -96,28 +96,28 @@ func (w *world) stuck() {
 	defer w.watch.mu.Unlock()
 	for _, h := range w.watch.order {
 		if w.watch.waitsFor(h, time.Now()) && !w.watch.keptByQueue(h) {
-			w.violation("%s run_at %s is still %s, %s after the last fault", h.row.ScheduleID, w.at(h.row.RunAt), h.row.Status, calmAfter)
+			w.violation("%s run_at %s is still %s, %s after the last fault", h.row.ScheduleID, w.at(h.row.RunAt), h.row.Status, w.profile.calmAfter())
 		}
 	}
 	for _, j := range w.watch.jobOrder {
 		if w.watch.jobWaitsFor(j) {
-			w.violation("the job %.12s of %s is still %s %s, %s after the last fault", j.row.Key, j.row.ScheduleID, j.row.Status, j.row.Queue.State, calmAfter)
+			w.violation("the job %.12s of %s is still %s %s, %s after the last fault", j.row.Key, j.row.ScheduleID, j.row.Status, j.row.Queue.State, w.profile.calmAfter())
 		}
 	}
 	for id, r := range w.watch.reservations {
-		w.violation("the reservation %.12s (granted at %s) ends at %s, and is still there %s after the last fault", id, w.at(r.GrantedAt), w.at(r.EndsAt), calmAfter)
+		w.violation("the reservation %.12s (granted at %s) ends at %s, and is still there %s after the last fault", id, w.at(r.GrantedAt), w.at(r.EndsAt), w.profile.calmAfter())
 	}
 	for id, f := range w.watch.backfills {
 		if f.row.Open && !w.watch.heldUp(f, time.Now()) {
-			w.violation("backfill %s of %s is still %s, %s after the last fault: %+v", id, f.row.ScheduleID, f.row.State, calmAfter, f.row)
+			w.violation("backfill %s of %s is still %s, %s after the last fault: %+v", id, f.row.ScheduleID, f.row.State, w.profile.calmAfter(), f.row)
 		}
 	}
 	for _, id := range w.watch.unserved(time.Now()) {
-		w.violation("%s has pending events %s after the last fault", id, calmAfter)
+		w.violation("%s has pending events %s after the last fault", id, w.profile.calmAfter())
 	}
 	for id, f := range w.watch.lives {
 		if f.unplanned() {
-			w.violation("%s is still to be planned at %s, %s after the last fault", id, w.at(f.row.NextRunAt), calmAfter)
+			w.violation("%s is still to be planned at %s, %s after the last fault", id, w.at(f.row.NextRunAt), w.profile.calmAfter())
 		}
 	}
 }

@@ -36,7 +36,16 @@ type profile struct {
 
 // calmAfter bounds how long after the last fault everything must have ended: leases,
 // retries and run timeouts, and the longest catch-up, with one slot per lookahead.
-const calmAfter = 10 * time.Minute
+const calmAfter = 5 * time.Minute
+
+// calmAfter is calmAfter of a world: consumers work off what has gathered, batch after batch, and a
+// batch can be snoozed many times.
+func (p *profile) calmAfter() time.Duration {
+	if p.consumers > 0 {
+		return 2 * calmAfter
+	}
+	return calmAfter
+}
 
 // newProfile draws a world. Each world has only some kinds of faults (swarm testing), so
 // that frequent ones do not hide rare ones.

@@ -109,7 +109,7 @@ func (w *world) wakesInTime() {
 			l.wanting[id] = at
 		case at-since > 3*time.Second:
 			w.violation("consumer %s has %d pending events, nothing is in its way since +%s, and nobody looks", id, l.pendingOf(id), since)
-			l.wanting[id] = w.profile.faulty + calmAfter // said once
+			l.wanting[id] = w.profile.faulty + w.profile.calmAfter() // said once
 		}
 	}
 }

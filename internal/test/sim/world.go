@@ -160,7 +160,7 @@ func (w *world) wait() {
 	time.Sleep(w.profile.faulty - w.elapsed())
 	w.calm.Store(true)
 	w.log.say(w.elapsed(), "all faults end")
-	for w.elapsed() < w.profile.faulty+calmAfter {
+	for w.elapsed() < w.profile.faulty+w.profile.calmAfter() {
 		time.Sleep(500 * time.Millisecond)
 		synctest.Wait() // what others did at this very instant is done, and may be read
 		w.wakesInTime()
