@@ -3,8 +3,8 @@ package registrar
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 
+	"github.com/carillon/carillon/internal/result"
 	"github.com/carillon/carillon/internal/schedule"
 )
 
@@ -33,12 +33,7 @@ func (r *Registrar) SetState(ctx context.Context, in StateInput) (schedule.State
 		return schedule.State{}, schedule.ErrUnsupported
 	}
 	var c schedule.Collect
-	switch problem := jsonProblem(in.State); {
-	case len(in.State) > schedule.MaxState:
-		c.Note("state", fmt.Sprintf("has %d bytes, more than %d", len(in.State), schedule.MaxState), "keep a reference instead of the content")
-	case problem != "":
-		c.Note("state", problem, "")
-	}
+	result.CheckState(&c, in.State)
 	if err := c.Err(); err != nil {
 		return schedule.State{}, err
 	}

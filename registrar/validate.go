@@ -66,7 +66,7 @@ func (r *Registrar) validate(d *schedule.Definition) error {
 	return c.Err()
 }
 
-const idHint = "use 1 to 128 of A–Z a–z 0–9 . _ : -"
+const idHint = schedule.IDHint
 
 func checkIDs(c *schedule.Collect, d *schedule.Definition) {
 	checkID(c, "schedule_id", d.ScheduleID)

@@ -38,14 +38,12 @@ func Check(c *schedule.Collect, list string, events []topic.Event, field func(i 
 	}
 }
 
-const topicHint = "use 1 to 128 of A–Z a–z 0–9 . _ : -"
-
 func checkEvent(c *schedule.Collect, e *topic.Event, field func(string) string) {
 	switch {
 	case e.Topic == "":
-		c.Note(field("topic"), "is required", topicHint)
+		c.Note(field("topic"), "is required", schedule.IDHint)
 	case !schedule.ValidID(e.Topic):
-		c.Add(field("topic"), e.Topic, "is not a topic", topicHint)
+		c.Add(field("topic"), e.Topic, "is not a topic", schedule.IDHint)
 	case strings.HasPrefix(e.Topic, topic.ReservedPrefix):
 		c.Add(field("topic"), e.Topic, "begins with "+topic.ReservedPrefix+", which is kept for Carillon", "use another topic")
 	}

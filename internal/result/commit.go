@@ -48,12 +48,7 @@ func CommitOf(key schedule.Key, state []byte, sent []NewEvent) (*schedule.Commit
 	var commit schedule.Commit
 	if !isNone(state) {
 		commit.State = state
-		switch problem := rawjson.Problem(state, schedule.MaxJSONDepth); {
-		case len(state) > schedule.MaxState:
-			c.Note("state", fmt.Sprintf("has %d bytes, more than %d", len(state), schedule.MaxState), "keep a reference instead of the content")
-		case problem != "":
-			c.Note("state", problem, "")
-		}
+		CheckState(&c, state)
 	}
 	commit.Events = committed(&c, key, sent)
 	if err := c.Err(); err != nil {
@@ -63,6 +58,16 @@ func CommitOf(key schedule.Key, state []byte, sent []NewEvent) (*schedule.Commit
 		return nil, nil
 	}
 	return &commit, nil
+}
+
+// CheckState adds what is wrong with the state of a schedule.
+func CheckState(c *schedule.Collect, state []byte) {
+	switch problem := rawjson.Problem(state, schedule.MaxJSONDepth); {
+	case len(state) > schedule.MaxState:
+		c.Note("state", fmt.Sprintf("has %d bytes, more than %d", len(state), schedule.MaxState), "keep a reference instead of the content")
+	case problem != "":
+		c.Note("state", problem, "")
+	}
 }
 
 // committed are the events of a commit with names and hashes.

@@ -49,6 +49,9 @@ var (
 	MaxTime = time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)
 )
 
+// IDHint says what an id is.
+const IDHint = "use 1 to 128 of A–Z a–z 0–9 . _ : -"
+
 // ValidID reports whether s is 1–128 of A–Z a–z 0–9 . _ : -
 func ValidID(s string) bool {
 	if len(s) == 0 || len(s) > MaxIDLength {

@@ -143,14 +143,11 @@ func (s *eventServer) ListInbox(ctx context.Context, req *carillonv1.ListInboxRe
 }
 
 func topicEventOf(e *topic.Event) *carillonv1.Event {
-	out := &carillonv1.Event{
+	return &carillonv1.Event{
 		Topic: e.Topic, EventId: e.EventID, Source: e.Source, Type: e.Type, Subject: e.Subject, Time: timestamp(e.Time), Data: e.Data,
 		UserId: e.UserID, PublishedAt: timestamp(e.PublishedAt), PublishedBy: e.PublishedBy, Fanout: uint32(e.Fanout), Hops: uint32(e.Hops),
+		CausedBy: keyText(e.CausedBy),
 	}
-	if !e.CausedBy.IsZero() {
-		out.CausedBy = e.CausedBy.String()
-	}
-	return out
 }
 
 func entryOf(e *topic.Entry) *carillonv1.InboxEntry {

@@ -27,9 +27,5 @@ func (s *eventServer) SetHandlerState(ctx context.Context, req *carillonv1.SetHa
 }
 
 func stateOf(scheduleID string, s *schedule.State) *carillonv1.HandlerState {
-	out := &carillonv1.HandlerState{ScheduleId: scheduleID, State: s.Value, StateRevision: uint32(s.Revision), UpdatedAt: timestamp(s.At)}
-	if !s.Run.IsZero() {
-		out.Run = s.Run.String()
-	}
-	return out
+	return &carillonv1.HandlerState{ScheduleId: scheduleID, State: s.Value, StateRevision: uint32(s.Revision), Run: keyText(s.Run), UpdatedAt: timestamp(s.At)}
 }

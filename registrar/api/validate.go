@@ -129,7 +129,7 @@ func idHint(fd protoreflect.FieldDescriptor) string {
 	if fd != nil && fd.Name() == "reservation_id" {
 		return "give the 64 hex digits of the answer to ReserveSlot"
 	}
-	return "use 1 to 128 of A–Z a–z 0–9 . _ : -"
+	return schedule.IDHint
 }
 
 func length(v protoreflect.Value) int {

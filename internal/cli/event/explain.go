@@ -23,11 +23,7 @@ func newExplainCommand(o *client.Client) *cobra.Command {
 		Args: command.ExactArgs("TOPIC", "ID"),
 		RunE: o.Ask(func(ctx context.Context, l *client.Link, args []string) error {
 			req.Topic, req.EventId = args[0], args[1]
-			resp, err := client.Call(ctx, l, l.Events().ExplainEvent, req)
-			if err != nil {
-				return err
-			}
-			return o.Show(resp, func(p *render.Page) { writeExplained(p, resp) })
+			return client.ShowAnswer(ctx, o, l, l.Events().ExplainEvent, req, writeExplained)
 		}),
 	}
 	f := cmd.Flags()

@@ -75,11 +75,7 @@ func newGetCommand(o *client.Client) *cobra.Command {
 		Args:    command.ExactArgs("TOPIC"),
 		RunE: o.Ask(func(ctx context.Context, l *client.Link, args []string) error {
 			req.Topic = args[0]
-			resp, err := client.Call(ctx, l, l.Events().GetTopic, req)
-			if err != nil {
-				return err
-			}
-			return o.Show(resp, func(p *render.Page) { writeTopic(p, resp.GetTopic()) })
+			return client.ShowAnswer(ctx, o, l, l.Events().GetTopic, req, func(p *render.Page, resp *carillonv1.GetTopicResponse) { writeTopic(p, resp.GetTopic()) })
 		}),
 	}
 	cmd.Flags().StringVar(&req.UserId, "user", "", "`ID` of the owner")

@@ -21,9 +21,12 @@ func (s *Store) ListTopics(ctx context.Context, f topic.NameFilter) (found []top
 			found = append(found, topic.Name{UserID: id.userID, Topic: id.Topic})
 		}
 		for _, row := range s.schedules {
-			for _, sub := range s.subscriptions(row.UserID) {
-				if !sub.Prefix {
-					found = append(found, topic.Name{UserID: row.UserID, Topic: sub.Topic})
+			if !row.Alive() {
+				continue
+			}
+			for _, text := range row.Consume.Topics {
+				if name, prefix := schedule.Subscription(text); !prefix {
+					found = append(found, topic.Name{UserID: row.UserID, Topic: name})
 				}
 			}
 		}

@@ -3,6 +3,7 @@ package tables
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/topic"
@@ -12,7 +13,7 @@ import (
 const (
 	// sqlAuditRows reads events and what decides on their entries in one statement, so that they are of one
 	// instant.
-	sqlAuditRows = `SELECT ` + EventColumns + `, coalesce(i.sid, 0), s.schedule_id, i.seq, i.round, i.state, i.reason, i.run_key, i.attempts, i.created_at, i.offered_at, i.ended_at,
+	sqlAuditRows = `SELECT ` + EventColumns + `, ` + entryColumns + `,
 	o.idempotency_key IS NOT NULL,
 	coalesce(i.state = 1 AND w.sid IS NULL AND NOT EXISTS (SELECT 1 FROM open_runs x JOIN handler_runs t ON t.idempotency_key = x.idempotency_key WHERE x.sid = i.sid), false)
 FROM (SELECT ` + EventColumns + ` FROM events e WHERE e.published_at >= $1 AND e.published_at < $2`
@@ -38,8 +39,7 @@ func (t *Tables) AuditEvents(ctx context.Context, f topic.AuditFilter, visit fun
 		statement, args = sqlAuditTopic, append(args, f.UserID, f.Topic)
 	}
 	var r topic.AuditRow
-	fields := append(eventFields(&r.Event), &r.Entry.SID, &r.Entry.ScheduleID, &r.Entry.Seq, &r.Entry.Round, &r.Entry.State, &r.Entry.Reason, &r.Entry.Run,
-		&r.Entry.Attempts, &r.Entry.CreatedAt, &r.Entry.OfferedAt, &r.Entry.EndedAt, &r.RunOpen, &r.Lost)
+	fields := append(slices.Concat(eventFields(&r.Event), entryFields(&r.Entry)), &r.RunOpen, &r.Lost)
 	events, last := 0, int64(0)
 	err = t.read.Each(ctx, statement, fields, func(bad error) error {
 		if r.Event.Seq != last {

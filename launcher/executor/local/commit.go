@@ -10,7 +10,6 @@ import (
 
 	"github.com/carillon/carillon/internal/result"
 	"github.com/carillon/carillon/internal/schedule"
-	"github.com/carillon/carillon/launcher/executor"
 )
 
 // commitFile is what a run writes into its folder of files to commit a state, and events.
@@ -30,8 +29,9 @@ func (r *Result) commit(key schedule.Key, files string) {
 		_, err = r.Commit.of(key)
 	}
 	if err != nil {
-		r.Status, r.ErrorCode, r.Commit = schedule.StatusFailed, string(schedule.CodeCommitInvalid), nil
-		r.ErrorMessage = executor.Text("nothing was committed: "+err.Error(), executor.MaxMessage)
+		refused := schedule.Outcome{Status: r.Status}
+		result.Enter(&refused, nil, err)
+		r.Status, r.ErrorCode, r.ErrorMessage, r.Commit = refused.Status, refused.ErrorCode, refused.ErrorMessage, nil
 	}
 }
 
